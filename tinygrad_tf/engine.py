@@ -1,0 +1,399 @@
+"""The tape: what was computed, from what, and how a gradient goes back through it.
+
+An op is a plain NumPy function that returns its value and its backward rule. `@op` does the rest:
+
+    @op
+    def mul(a, b):
+        '''(...), (...) -> (...)   y = a * b'''
+        return a * b, (lambda g: g * b, lambda g: g * a)
+
+Positional arguments are the inputs that a gradient can flow to; keyword arguments are settings (an axis, a mask, an index).
+A rule is a tuple with one function per input, or one function that returns the gradients of all inputs at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
+from functools import wraps
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from .errors import describe
+
+FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+
+registry: dict[str, Any] = {}  # every op by name: tests and drawings walk it
+_serial = count(1)  # the clock of the tape: nodes and in-place writes take their number here
+
+
+class _State(threading.local):
+    """What is switched on in this thread. A new thread starts with these defaults."""
+
+    recording = True  # off inside no_grad()
+    composed = False  # on inside composed(): fused ops run as their twins
+    scope: Scope | None = None  # the module call that is running
+    observer: Callable[[Node, np.ndarray], None] | None = None  # called with every recorded node and its value
+
+
+state = _State()
+
+
+class Traced:
+    """What the engine needs of a tensor. `Tensor` adds the methods."""
+
+    __slots__ = ("__weakref__", "array", "base", "grad", "hooks", "node", "requires_grad", "viewed")
+
+    result: type  # the class that an op on this tensor returns: Tensor, for a Parameter too
+    array: np.ndarray  # the values
+    node: Node | None  # the op call that made it; None for a leaf
+    requires_grad: bool
+    grad: Any  # a tensor of the same class, or None
+    hooks: list[Callable] | None  # functions of the gradient, leaves only
+    base: Traced | None  # the tensor whose memory this one shows
+    viewed: bool  # whether another tensor shows this one's memory
+
+
+class Scope:
+    """One call of a module: where in the model an op ran."""
+
+    __slots__ = ("kind", "label", "parent", "serial")
+
+    def __init__(self, parent: Scope | None, label: str, kind: str):
+        self.parent, self.label, self.kind, self.serial = parent, label, kind, next(_serial)
+
+    @property
+    def path(self) -> str:
+        """The dotted path, as in `blocks.2.ffn`; the outermost module has no name of its own."""
+        labels, scope = [], self
+        while scope is not None:
+            labels.append(scope.label)
+            scope = scope.parent  # type: ignore[assignment]
+        return ".".join(label for label in reversed(labels) if label)
+
+
+class Node:
+    """One call of an op: its inputs, and the rule that carries a gradient from its output to them.
+
+    Each entry of `inputs` is the Node that made the input, the leaf tensor itself, or a constant. No entry holds an
+    intermediate array: what a node keeps for backward is exactly what its rule closes over.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "inputs", "line", "op", "rule", "scope", "serial", "settings", "shape", "watchers")
+
+    def __init__(self, op: Any, inputs: tuple, settings: dict, rule: Any, shape: tuple, dtype: np.dtype):
+        self.op, self.inputs, self.settings, self.rule = op, inputs, settings, rule
+        self.shape, self.dtype, self.scope = shape, dtype, state.scope
+        self.serial = next(_serial)
+        self.watchers: list[Callable] | None = None
+        self.line: str | None = None  # the user's line, filled in by whoever observes
+
+    def __repr__(self) -> str:
+        where = f" in {self.scope.path}" if self.scope and self.scope.path else ""
+        return f"<{self.op.name} {self.shape}{where}>"
+
+    def kept(self) -> list[np.ndarray]:
+        """The arrays that are kept alive for backward by this node's rule."""
+        found: dict[int, np.ndarray] = {}
+        rules = self.rule if isinstance(self.rule, tuple) else (self.rule,)
+        stack = [cell.cell_contents for rule in rules for cell in getattr(rule, "__closure__", None) or ()]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, np.ndarray):
+                found[id(item)] = item
+            elif isinstance(item, (tuple, list)):
+                stack.extend(item)
+            elif getattr(item, "__closure__", None) and not hasattr(item, "raw"):
+                stack.extend(cell.cell_contents for cell in item.__closure__)  # a helper of the rule, with a closure of its own
+        return list(found.values())
+
+
+# ------------------------------------------------------------------------------------------------ recording
+
+
+def op(function: Callable | None = None, *, view: bool = False) -> Any:
+    """Turn a NumPy function that returns (value, rule) into an op on tensors.
+
+    `op.raw` is the function itself. `op.reference` registers a composed twin: the same mathematics in smaller ops.
+    `view=True` says that the value may share the memory of the first input. Without any tensor among its inputs the
+    op returns a plain array.
+    """
+    if function is None:
+        return lambda f: op(f, view=view)
+    name = function.__name__
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        if state.composed and call.twin is not None:
+            return call.twin(*args, **settings)
+        arrays, cls, dtype, mixed, tracked = [], None, None, False, False
+        recording = state.recording
+        for a in args:
+            if isinstance(a, Traced):
+                if cls is None:
+                    cls, dtype = a.result, a.array.dtype
+                elif a.array.dtype is not dtype:
+                    mixed = True
+                if recording and (a.requires_grad or a.node is not None):
+                    tracked = True
+                arrays.append(a.array)
+            else:
+                mixed = True
+                arrays.append(a)
+        if mixed and cls is not None:
+            arrays = promote(args, arrays)
+        try:
+            value, rule = function(*arrays, **settings)
+        except (ValueError, IndexError, TypeError, OverflowError) as error:
+            raise describe(error, call, arrays, settings, state.scope) from error
+        if type(value) is not np.ndarray:
+            value = np.asarray(value)
+        if cls is None:
+            return value
+        if value.dtype is FLOAT64 and all(getattr(a, "dtype", None) != FLOAT64 for a in arrays):
+            value = value.astype(FLOAT32)  # float64 only where the user asked for it
+        out = object.__new__(cls)
+        out.array, out.grad, out.hooks, out.viewed = value, None, None, False
+        if view:
+            shown = args[0]
+            out.base = shown if shown.base is None else shown.base
+            out.base.viewed = True
+        else:
+            out.base = None
+        if tracked and value.dtype.kind == "f":
+            inputs = tuple([(a.node or a if a.requires_grad else a.array) if isinstance(a, Traced) else a for a in args])
+            out.node = node = Node(call, inputs, settings, rule, value.shape, value.dtype)
+            out.requires_grad = True
+            if state.observer is not None:
+                state.observer(node, value)
+        else:
+            out.node, out.requires_grad = None, False
+        return out
+
+    call.raw, call.twin, call.name, call.view = function, None, name, view  # type: ignore[attr-defined]
+
+    def reference(twin: Callable) -> Callable:
+        call.twin = twin  # type: ignore[attr-defined]
+        return twin
+
+    call.reference = reference  # type: ignore[attr-defined]
+    registry[name] = call
+    return call
+
+
+def promote(args: tuple, arrays: list) -> list:
+    """Bring the inputs of one op to one dtype, by PyTorch's rules for the dtypes there are here.
+
+    Bool gives way to integer, integer to float. Within a kind, tensors with axes outrank 0-d tensors, and any tensor outranks
+    a constant, so a float32 model stays float32 whatever NumPy scalars and arrays it meets. Python numbers stay as they are,
+    except a float beside integers: that makes float32.
+    """
+    rank, kinds = -1, "biuf"
+    best: list[list[np.dtype]] = [[], [], []]  # dtypes of the highest kind: tensors with axes, 0-d tensors, constants
+    for original, a in zip(args, arrays, strict=True):
+        if isinstance(a, (bool, int, float)) and not isinstance(a, np.generic):
+            level, dtype = 2, np.dtype(FLOAT32 if isinstance(a, float) else np.int64 if not isinstance(a, bool) else bool)
+        else:
+            a = np.asarray(a)
+            level, dtype = (0 if a.ndim else 1) if isinstance(original, Traced) else 2, a.dtype
+        kind = min(kinds.find(dtype.kind), 2) if dtype.kind != "f" else 3
+        if kind < 0:
+            raise TypeError(f"a tensor cannot hold {dtype} values")
+        kind = 1 if kind == 2 else kind
+        if kind > rank:
+            rank, best = kind, [[], [], []]
+        if kind == rank:
+            best[level].append(dtype)
+    dtypes = next(level for level in best if level)
+    target = np.result_type(*dtypes)
+    if target == FLOAT64 and not best[0] and not best[1]:
+        target = FLOAT32  # only constants are floats here: they take the default
+    return [
+        a if isinstance(a, (bool, int, float)) and not isinstance(a, np.generic) and not (isinstance(a, float) and rank < 3)
+        else np.asarray(a, dtype=target)
+        for a in arrays
+    ]
+
+
+@contextmanager
+def scope(label: str, kind: str) -> Iterator[None]:
+    """Ops recorded inside belong to the module call `label` of class `kind`."""
+    before = state.scope
+    state.scope = Scope(before, label, kind)
+    try:
+        yield
+    finally:
+        state.scope = before
+
+
+class _Switch(ContextDecorator):
+    """Set one field of this thread's state for a block, or for every call of a decorated function."""
+
+    field, value = "", False
+
+    def __init__(self) -> None:
+        self.before: list[bool] = []
+
+    def __new__(cls, function: Callable | None = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(function)  # `@no_grad` without parentheses
+
+    def _recreate_cm(self) -> Any:
+        return type(self)()  # each call of a decorated function has its own memory
+
+    def __enter__(self) -> Any:
+        self.before.append(getattr(state, self.field))
+        setattr(state, self.field, self.value)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        setattr(state, self.field, self.before.pop())
+
+
+class no_grad(_Switch):
+    """Record nothing inside. A context manager and a decorator; per thread; restored after an exception."""
+
+    field, value = "recording", False
+
+
+class enable_grad(_Switch):
+    """Record again, inside a `no_grad` block."""
+
+    field, value = "recording", True
+
+
+class composed(_Switch):
+    """Run every fused op as its composed twin: the same numbers, in ops small enough to read."""
+
+    field, value = "composed", True
+
+
+def is_grad_enabled() -> bool:
+    return state.recording
+
+
+# ------------------------------------------------------------------------------------------------ in-place writes
+
+_written: dict[int, tuple[Any, int, str]] = {}  # id of the memory's owner -> (weak reference, when, by which line)
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def mark_written(array: np.ndarray) -> None:
+    """Note that this memory was changed in place now, so that a backward that still needs the old values can say so."""
+    owner, frame = _owner(array), sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tinygrad_tf."):
+        frame = frame.f_back
+    key = id(owner)
+    reference = weakref.ref(owner, lambda _: _written.pop(key, None))
+    _written[key] = (reference, next(_serial), f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+
+def _check_not_written(node: Node) -> None:
+    for array in node.kept():
+        entry = _written.get(id(_owner(array)))
+        if entry is not None and entry[1] > node.serial:
+            raise RuntimeError(
+                f"{node!r} needs a value for its backward that was changed in place afterwards, at {entry[2]}. "
+                "Use the form that makes a new tensor, or change it after backward()."
+            )
+
+
+# ------------------------------------------------------------------------------------------------ backward
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum `g` over the axes along which an input of this shape was broadcast."""
+    if g.shape == shape:
+        return g
+    extra = g.ndim - len(shape)
+    g = np.sum(g, axis=tuple(range(extra))) if extra > 0 else g
+    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
+    return np.sum(g, axis=stretched, keepdims=True) if stretched else g
+
+
+def history(*nodes: Node | None, stop: frozenset | set = frozenset()) -> list[Node]:
+    """Every node that these depend on, themselves included, newest first; not the nodes in `stop`, nor beyond them.
+
+    A node is made after its inputs, so the order of making, reversed, is a topological order: when backward reaches a node,
+    all its consumers have added their share and its gradient is complete.
+    """
+    stack = [node for node in nodes if node is not None and node not in stop]
+    seen = set(stack)
+    while stack:
+        for source in stack.pop().inputs:
+            if type(source) is Node and source not in seen and source not in stop:
+                seen.add(source)
+                stack.append(source)
+    return sorted(seen, key=lambda node: -node.serial)
+
+
+def shares(node: Node, g: Any, rule: Any = None) -> Iterator[tuple[Any, Any]]:
+    """(input, its share of the gradient) for each input of `node` that takes one."""
+    rule = node.rule if rule is None else rule
+    if rule is None:
+        raise RuntimeError(
+            f"{node!r}: this graph was already walked backward and freed. "
+            "Call backward(retain_graph=True) the first time if you need it twice."
+        )
+    together = None if isinstance(rule, tuple) else rule(g)
+    for i, source in enumerate(node.inputs):
+        if not isinstance(source, (Node, Traced)):
+            continue
+        share = together[i] if together is not None else rule[i](g)
+        if share is None:
+            continue
+        want = source.array if isinstance(source, Traced) else source
+        if share.shape != want.shape:
+            share = unbroadcast(share, want.shape)
+            if share.shape != want.shape:
+                raise RuntimeError(f"{node!r}: the rule gave a gradient {share.shape} for input {i} of shape {want.shape}")
+        yield source, share if share.dtype == want.dtype else share.astype(want.dtype)
+
+
+def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = False, stop: frozenset | set = frozenset()) -> dict:
+    """Walk back from `roots` (node -> gradient); return the total gradient of every leaf and every node in `stop`.
+
+    `step(node, g)` yields the (input, share) pairs of one node. Unless `keep`, a node's rule is dropped once its complete
+    gradient has been passed on, and the arrays that only it held are freed.
+    """
+    totals: dict[Any, Any] = dict(roots)
+    for node in history(*roots, stop=stop):
+        g = totals.pop(node, None)
+        if g is None:
+            continue
+        if _written:
+            _check_not_written(node)
+        for watch in node.watchers or ():
+            answer = watch(g)
+            g = g if answer is None else answer
+        for source, share in step(node, g):
+            totals[source] = totals[source] + share if source in totals else share
+        if not keep:
+            node.rule = None
+    return totals
+
+
+def deposit(leaf: Traced, g: Any) -> None:
+    """Add `g` to the gradient of a leaf, which owns that memory: a rule may hand the same array to several inputs."""
+    for hook in leaf.hooks or ():
+        answer = hook(g)
+        g = g if answer is None else answer
+    if isinstance(g, Traced):  # a gradient with a graph of its own
+        leaf.grad = g if leaf.grad is None else leaf.grad + g
+    elif leaf.grad is None:
+        leaf.grad = leaf.result(np.array(g, dtype=leaf.array.dtype, order="C"))
+    else:
+        leaf.grad.array += g

@@ -1,0 +1,40 @@
+"""Errors that speak of shapes. Nothing here runs until an op has failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@"}
+
+
+def describe(error: Exception, op: Any, arrays: list, settings: dict, scope: Any) -> Exception:
+    """The same kind of error, in one line: op, shapes, reason, module path.
+
+    As in `matmul: (4, 6, 32) @ (64, 3): inner sizes 32 and 64 differ [blocks.2.ffn.up]`.
+    """
+    shapes = [np.shape(a) for a in arrays]
+    shown = f" {INFIX.get(op.name, ',')} ".replace(" , ", ", ").join(str(shape) for shape in shapes)
+    options = {k: v for k, v in settings.items() if isinstance(v, (int, float, bool, str, tuple))}
+    if options:
+        shown += f" with {', '.join(f'{k}={v}' for k, v in options.items())}"
+    where = f" [{scope.path}]" if scope is not None and scope.path else ""
+    kind = type(error) if type(error) in (ValueError, IndexError, TypeError, OverflowError) else ValueError
+    return kind(f"{op.name}: {shown}: {_reason(op.name, shapes, error)}{where}")
+
+
+def _reason(name: str, shapes: list[tuple[int, ...]], error: Exception) -> str:
+    if name == "matmul" and len(shapes) == 2:
+        a, b = shapes
+        if not a or not b:
+            return "a 0-d tensor has no rows or columns; use * to scale by a number"
+        inner = b[-2] if len(b) > 1 else b[0]
+        if a[-1] != inner:
+            return f"inner sizes {a[-1]} and {inner} differ"
+    if "broadcast" in str(error) and len(shapes) > 1:
+        for axis in range(1, 1 + max(map(len, shapes))):
+            sizes = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}
+            if len(sizes) > 1:
+                return f"sizes {' and '.join(map(str, sorted(sizes)))} on axis {-axis} differ and neither is 1"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

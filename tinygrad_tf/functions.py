@@ -1,0 +1,164 @@
+"""Functions that make tensors, and the free forms of what joins several. Names and arguments are PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import ops
+from .random import default as default_generator
+from .tensor import (  # noqa: F401  (re-exported: the dtypes belong beside the constructors)
+    Tensor,
+    _sizes,
+    as_array,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of the data. Python floats become float32, integers int64."""
+    return Tensor(as_array(data, dtype).copy(), requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+    """A tensor that shares the memory of a NumPy array where the dtype allows."""
+    return data if isinstance(data, Tensor) and dtype in (None, data.dtype) else Tensor(as_array(data, dtype))
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of this array."""
+    return Tensor(array)
+
+
+def zeros(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    return Tensor(np.zeros(_sizes(size), dtype), requires_grad)
+
+
+def ones(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    return Tensor(np.ones(_sizes(size), dtype), requires_grad)
+
+
+def empty(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Zeros: memory with leftovers in it would let a mistake look like a number."""
+    return zeros(*size, dtype=dtype, requires_grad=requires_grad)
+
+
+def full(size: Sequence[int], fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    return Tensor(np.full(_sizes((size,)), as_array(fill_value, dtype)), requires_grad)
+
+
+def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
+    return zeros(x.shape, dtype=dtype or x.dtype)
+
+
+def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
+    return ones(x.shape, dtype=dtype or x.dtype)
+
+
+def full_like(x: Tensor, fill_value: Any, dtype: Any = None) -> Tensor:
+    return full(x.shape, fill_value, dtype=dtype or x.dtype)
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    """start, start + step, ... below end; arange(n) counts 0 ... n - 1. Integers give int64, a float gives float32."""
+    start, end = (0, start) if end is None else (start, end)
+    whole = all(isinstance(x, (int, np.integer)) or (isinstance(x, Tensor) and x.dtype.kind in "iu") for x in (start, end, step))
+    start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
+    return Tensor(np.arange(start, end, step).astype(dtype or (int64 if whole else float32)))
+
+
+def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tensor:
+    return Tensor(np.linspace(start, end, steps).astype(dtype))
+
+
+def eye(n: int, m: int | None = None, dtype: Any = float32) -> Tensor:
+    return Tensor(np.eye(n, m, dtype=dtype))
+
+
+def rand(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Uniform on [0, 1)."""
+    return Tensor((generator or default_generator()).random(_sizes(size), dtype), requires_grad)
+
+
+def randn(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Standard normal."""
+    return Tensor((generator or default_generator()).standard_normal(_sizes(size), dtype), requires_grad)
+
+
+def randint(low: int, high: Any, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
+    """Integers low ... high - 1; randint(high, size) starts from 0."""
+    if size is None:
+        low, high, size = 0, low, high
+    return Tensor((generator or default_generator()).integers(low, high, size, dtype))
+
+
+def randperm(n: int, generator: Any = None) -> Tensor:
+    return Tensor((generator or default_generator()).permutation(n))
+
+
+def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, generator: Any = None) -> Tensor:
+    """Indices drawn with the given weights, one row of draws a row. As torch.multinomial: weights need not add up to 1."""
+    p = as_array(probs).astype(float64)
+    if not np.isfinite(p).all() or (p < 0).any() or (p.sum(-1) <= 0).any():
+        raise ValueError("multinomial: weights must be finite, not negative, and not all zero")
+    rng, rows = generator or default_generator(), np.atleast_2d(p)
+    draws = [rng.choice(rows.shape[1], num_samples, replace=replacement, p=row / row.sum()) for row in rows]
+    return Tensor(np.asarray(draws).reshape(*p.shape[:-1], num_samples))
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join along an axis that they all have."""
+    if not tensors:
+        raise ValueError("cat needs at least one tensor")
+    return ops.cat(*tensors, dim=dim)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join along a new axis."""
+    if not tensors:
+        raise ValueError("stack needs at least one tensor")
+    return ops.cat(*(as_tensor(t).unsqueeze(dim) for t in tensors), dim=dim)
+
+
+def where(condition: Any, input: Any, other: Any) -> Tensor:
+    """input where the condition holds, else other."""
+    out = ops.where(input, other, condition=as_array(condition))
+    return out if isinstance(out, Tensor) else Tensor(out)
+
+
+def maximum(input: Any, other: Any) -> Tensor:
+    return ops.maximum(input, other)
+
+
+def minimum(input: Any, other: Any) -> Tensor:
+    return ops.minimum(input, other)
+
+
+def matmul(input: Any, other: Any) -> Tensor:
+    return ops.matmul(input, other)
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    return input.unsqueeze(1) * vec2.unsqueeze(0)
+
+
+def residual(x: Tensor, branch: Tensor) -> Tensor:
+    """x + branch, noted in the graph as a residual sum whose skip is x."""
+    return ops.residual(x, branch)
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    return as_tensor(input).allclose(other, rtol, atol, equal_nan)

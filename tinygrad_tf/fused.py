@@ -1,0 +1,421 @@
+"""Fused ops: one NumPy function each for what a model does most, with its derivation and its composed twin.
+
+The twin says what the op means, in primitives; the op says it fast. `composed()` runs a model on the twins, and a test
+compares value and gradients of every pair. Arrays made inside a function are its own, so these write in place and use `out=`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from . import ops
+from .attention import attend, attend_back
+from .engine import op
+from .ops import axes, getitem, matmul, reshape
+from .special import gaussian
+
+# ------------------------------------------------------------------------------------------------ linear
+
+
+@op
+def linear(x, w, *bias):
+    """(..., in), (out, in), (out,) -> (..., out)   y = x @ w^T + bias
+
+    dx = g @ w;  dw = g^T @ x, summed over all rows;  dbias = g, summed over all rows.
+    """
+    rows = ops.dense(x.reshape(-1, x.shape[-1]))
+    y = rows @ w.T
+    if bias:
+        y += bias[0]
+
+    def flat(g):
+        return ops.dense(g.reshape(-1, w.shape[0]))
+
+    rules = (lambda g: (flat(g) @ w).reshape(x.shape), lambda g: flat(g).T @ rows, lambda g: flat(g).sum(0))
+    return y.reshape(*x.shape[:-1], w.shape[0]), rules[: 2 + len(bias)]
+
+
+@linear.reference
+def _(x, w, *bias):
+    y = matmul(x, np.swapaxes(w, 0, 1))
+    return y + bias[0] if bias else y
+
+
+@op
+def embedding(weight, *, ids):
+    """(V, d), ids (...) -> (..., d)   row ids[i] of the table
+
+    dweight: each row sums the gradients of the places that read it. With few rows that is a product with the one-hot matrix,
+    otherwise the places are sorted by row and added up in runs; NumPy's add.at is many times slower.
+    """
+    shape = weight.shape
+
+    def rule(g):
+        flat, rows = ids.reshape(-1), g.reshape(-1, shape[1])
+        if shape[0] <= 512:
+            one_hot = np.zeros((shape[0], flat.size), dtype=g.dtype)
+            one_hot[flat, np.arange(flat.size)] = 1
+            return one_hot @ rows
+        out = np.zeros(shape, dtype=g.dtype)
+        if flat.size:
+            order = np.argsort(flat, kind="stable")
+            starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
+            out[flat[order][starts]] = np.add.reduceat(rows[order], starts)
+        return out
+
+    return weight[ids], (rule,)
+
+
+@embedding.reference
+def _(weight, *, ids):
+    return getitem(weight, index=ids)
+
+
+# ------------------------------------------------------------------------------------------------ softmax and the loss
+
+
+@op
+def softmax(x, *, dim):
+    """(...) -> (...)   y = e ** x / sum e ** x along dim; a row that is all -inf gives zeros
+
+    dx = y * (g - sum(g * y)).
+    """
+    (dim,) = axes(dim, x.ndim)
+    y = x - _top(x, dim)
+    np.exp(y, out=y)
+    total = y.sum(axis=dim, keepdims=True)
+    y /= np.where(total == 0, 1, total)
+
+    def rule(g):
+        gy = g * y
+        gy -= y * gy.sum(axis=dim, keepdims=True)
+        return gy
+
+    return y, (rule,)
+
+
+def _top(x, dim):
+    """The largest along dim, as what can be subtracted safely: 0 where every entry is -inf."""
+    top = x.max(axis=dim, keepdims=True) if x.shape[dim] else np.zeros(1, dtype=x.dtype)
+    return np.where(top == -np.inf, 0, top)
+
+
+@softmax.reference
+def _(x, *, dim):
+    e = ops.exp(x - _top(np.asarray(x), dim))
+    total = ops.sum(e, dim=dim, keepdim=True)
+    return e / ops.where(1, total, condition=np.asarray(total) == 0)
+
+
+@op
+def log_softmax(x, *, dim):
+    """(...) -> (...)   y = x - ln sum e ** x along dim
+
+    dx = g - e ** y * sum(g).
+    """
+    (dim,) = axes(dim, x.ndim)
+    y = x - _top(x, dim)
+    y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
+    return y, (lambda g: g - np.exp(y) * g.sum(axis=dim, keepdims=True),)
+
+
+@log_softmax.reference
+def _(x, *, dim):
+    return x - ops.logsumexp(x, dim=dim, keepdim=True)
+
+
+@op
+def cross_entropy(logits, *, target, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """logits (N, V), target ids (N,) -> () or (N,)   y_i = -log_softmax(logits_i)[target_i]
+
+    `mean` divides by the targets that are kept, those that are not ignore_index; with none kept the loss is 0.
+    Label smoothing s puts 1 - s on the target and spreads s evenly over all V.
+    dlogits = (softmax - wanted) * g on kept rows, 0 on the others.
+    """
+    n, v = logits.shape
+    kept = target != ignore_index
+    safe = np.where(kept, target, 0)
+    rows = np.arange(n)
+    p = logits - _top(logits, 1)
+    picked, mean = p[rows, safe], p.mean(axis=1) if label_smoothing else 0
+    np.exp(p, out=p)
+    total = p.sum(axis=1)
+    loss = np.log(total) - (1 - label_smoothing) * picked - label_smoothing * mean
+    loss = np.where(kept, loss, 0).astype(logits.dtype, copy=False)
+    count = max(int(kept.sum()), 1) if reduction == "mean" else 1
+
+    def rule(g):
+        scale = np.where(kept, g / count, 0).astype(p.dtype, copy=False)
+        d = p * (scale / total)[:, None]
+        d[rows, safe] -= (1 - label_smoothing) * scale
+        if label_smoothing:
+            d -= (label_smoothing / v) * scale[:, None]
+        return d
+
+    return loss if reduction == "none" else loss.sum() / np.asarray(count, loss.dtype), (rule,)
+
+
+@cross_entropy.reference
+def _(logits, *, target, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    kept = target != ignore_index
+    logp = logits - ops.logsumexp(logits, dim=1, keepdim=True)
+    picked = getitem(logp, index=(np.arange(len(target)), np.where(kept, target, 0)))
+    loss = picked * (label_smoothing - 1) - ops.sum(logp, dim=1) * (label_smoothing / logits.shape[1])
+    loss = ops.where(loss, 0, condition=kept)
+    return loss if reduction == "none" else ops.sum(loss) / (max(int(kept.sum()), 1) if reduction == "mean" else 1)
+
+
+# ------------------------------------------------------------------------------------------------ norms
+
+
+@op
+def layer_norm(x, *affine, eps=1e-5):
+    """(..., d), gain (d,), shift (d,) -> (..., d)   y = gain * (x - mean) / sqrt(var + eps) + shift, over the last axis
+
+    With n the normalised row and h = g * gain: dx = (h - mean(h) - n * mean(h * n)) / sqrt(var + eps);
+    dgain = sum(g * n);  dshift = sum(g). The variance divides by d.
+    """
+    n = x - x.mean(axis=-1, keepdims=True)
+    r = 1 / np.sqrt(_dot(n, n) / x.shape[-1] + eps)
+    n *= r
+    y = n * affine[0] if affine else n
+    if len(affine) > 1:
+        y += affine[1]
+
+    def rule(g):
+        h = g * affine[0] if affine else g.copy()
+        along = _dot(h, n) / x.shape[-1]
+        h -= h.mean(axis=-1, keepdims=True)
+        h -= n * along
+        h *= r
+        return (h, *(_over_rows(g * n), _over_rows(g))[: len(affine)])
+
+    return y, rule
+
+
+@layer_norm.reference
+def _(x, *affine, eps=1e-5):
+    off = x - ops.sum(x, dim=-1, keepdim=True) / x.shape[-1]
+    n = off / ops.sqrt(ops.sum(off * off, dim=-1, keepdim=True) / x.shape[-1] + eps)
+    n = n * affine[0] if affine else n
+    return n + affine[1] if len(affine) > 1 else n
+
+
+@op
+def rms_norm(x, *gain, eps=1e-6):
+    """(..., d), gain (d,) -> (..., d)   y = gain * x / sqrt(mean(x^2) + eps), over the last axis
+
+    With n the normalised row and h = g * gain: dx = (h - n * mean(h * n)) / sqrt(mean(x^2) + eps);  dgain = sum(g * n).
+    """
+    r = 1 / np.sqrt(_dot(x, x) / x.shape[-1] + eps)
+    n = x * r
+    y = n * gain[0] if gain else n
+
+    def rule(g):
+        h = g * gain[0] if gain else g.copy()
+        h -= n * (_dot(h, n) / x.shape[-1])
+        h *= r
+        return (h, _over_rows(g * n)) if gain else (h,)
+
+    return y, rule
+
+
+@rms_norm.reference
+def _(x, *gain, eps=1e-6):
+    n = x / ops.sqrt(ops.sum(x * x, dim=-1, keepdim=True) / x.shape[-1] + eps)
+    return n * gain[0] if gain else n
+
+
+def _dot(a, b):
+    """(..., d), (..., d) -> (..., 1)   row by row"""
+    return np.einsum("...d,...d->...", a, b)[..., None]
+
+
+def _over_rows(g):
+    """(..., d) -> (d,)"""
+    return g.reshape(-1, g.shape[-1]).sum(axis=0)
+
+
+# ------------------------------------------------------------------------------------------------ activations
+
+
+@op
+def gelu(x):
+    """(...) -> (...)   y = x * P(x), P the standard normal distribution function (Hendrycks and Gimpel 2016)
+
+    dx = g * (P(x) + x * p(x)), p the density.
+    """
+    below, bell = gaussian(x)
+    return x * below, (lambda g: g * (below + x * bell * (1 / math.sqrt(2 * math.pi))),)
+
+
+@gelu.reference
+def _(x):
+    return x * normal_below(x)
+
+
+@op
+def normal_below(x):
+    """(...) -> (...)   y = P(x), the share of a standard normal below x; its slope is the density"""
+    y = gaussian(np.asarray(x))[0]
+    return y, (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
+
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+
+
+@op
+def gelu_tanh(x):
+    """(...) -> (...)   y = x * (1 + t) / 2 with t = tanh(sqrt(2/pi) * (x + 0.044715 x^3)), GPT-2's form of GELU
+
+    dx = g * ((1 + t) / 2 + x * (1 - t^2) / 2 * sqrt(2/pi) * (1 + 0.134145 x^2)).
+    """
+    t = np.asarray(x * x)
+    t *= 0.044715
+    t += 1
+    t *= x
+    t *= _TANH_SCALE
+    np.tanh(t, out=t)
+    y = t + 1
+    y *= x
+    y *= 0.5
+
+    def rule(g):
+        d = np.asarray(x * x)
+        d *= 3 * 0.044715
+        d += 1
+        d *= x
+        d *= _TANH_SCALE
+        d *= 1 - t * t
+        d += t
+        d += 1
+        d *= 0.5
+        d *= g
+        return d
+
+    return y, (rule,)
+
+
+@gelu_tanh.reference
+def _(x):
+    return x * 0.5 * (ops.tanh((x + x * x * x * 0.044715) * _TANH_SCALE) + 1)
+
+
+@op
+def silu(x):
+    """(...) -> (...)   y = x * s, s = sigmoid(x)
+
+    dx = g * s * (1 + x * (1 - s)).
+    """
+    s = _sigmoid(x)
+    return x * s, (lambda g: g * (s * (1 + x * (1 - s))),)
+
+
+@silu.reference
+def _(x):
+    return x * ops.sigmoid(x)
+
+
+@op
+def swiglu(gate, up):
+    """(...), (...) -> (...)   y = gate * s * up, s = sigmoid(gate) (Shazeer 2020)
+
+    dup = g * gate * s;  dgate = g * up * s * (1 + gate * (1 - s)).
+    """
+    s = _sigmoid(gate)
+    a = gate * s
+
+    def rule(g):
+        d = np.asarray(s * (1 + gate - a))
+        d *= up
+        d *= g
+        return d, g * a
+
+    return a * up, rule
+
+
+@swiglu.reference
+def _(gate, up):
+    return gate * ops.sigmoid(gate) * up
+
+
+def _sigmoid(x):
+    s = np.asarray(x * 0.5)
+    np.tanh(s, out=s)
+    s += 1
+    s *= 0.5
+    return s
+
+
+# ------------------------------------------------------------------------------------------------ positions and attention
+
+
+@op
+def rotary(x, *, cos, sin, interleaved=False):
+    """(..., T, D), angles (T, D / 2) -> (..., T, D)   each pair of numbers turned by its position's angle (Su et al. 2021)
+
+    (a, b) -> (a cos - b sin, a sin + b cos). The pairs are (x_i, x_{i + D/2}), or neighbours if interleaved.
+    Backward turns g by the opposite angle.
+    """
+
+    def turn(x, sin):
+        y = np.empty(x.shape, x.dtype)
+        a, b = _pairs(x, interleaved)
+        ya, yb = _pairs(y, interleaved)
+        np.multiply(a, cos, out=ya)
+        ya -= b * sin
+        np.multiply(b, cos, out=yb)
+        yb += a * sin
+        return y
+
+    return turn(x, sin), (lambda g: turn(g, -sin),)
+
+
+def _pairs(x, interleaved):
+    half = x.shape[-1] // 2
+    return (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+
+
+@rotary.reference
+def _(x, *, cos, sin, interleaved=False):
+    half = x.shape[-1] // 2
+    if interleaved:
+        a, b = getitem(x, index=(..., slice(0, None, 2))), getitem(x, index=(..., slice(1, None, 2)))
+    else:
+        a, b = getitem(x, index=(..., slice(0, half))), getitem(x, index=(..., slice(half, None)))
+    first, second = a * cos - b * sin, a * sin + b * cos
+    if not interleaved:
+        return ops.cat(first, second, dim=-1)
+    pairs = [reshape(part, shape=(*part.shape, 1)) for part in (first, second)]
+    return reshape(ops.cat(*pairs, dim=-1), shape=x.shape)
+
+
+@op
+def attention(q, k, v, *bias, mask=None, causal=None, scale=None, block=None):
+    """(B, H, T, D), (B, G, S, D), (B, G, S, E), bias (..., T, S) -> (B, H, T, E)   softmax(q k^T scale + bias) v
+
+    H is a multiple of G: each key and value head serves H / G query heads. scale defaults to 1 / sqrt(D).
+    `mask` (broadcastable to (B, H, T, S)): true where a query may look. `causal=o`: query i looks at keys 0 ... i + o only.
+    A query that may look nowhere gives zeros and sends none back. The T x S matrix never exists: `attention.py` works in
+    blocks of `block` queries and does not touch the masked half.
+    """
+    out, saved = attend(q, k, v, bias[0] if bias else None, mask, causal, scale, block)
+    return out, (lambda g: attend_back(g, q, k, v, bias[0] if bias else None, mask, causal, scale, saved, out))
+
+
+@attention.reference
+def _(q, k, v, *bias, mask=None, causal=None, scale=None, block=None):
+    (b, h, t, d), (_, groups, s, _) = q.shape, k.shape
+    q = reshape(q, shape=(b, groups, h // groups, t, d))
+    k, v = (reshape(x, shape=(b, groups, 1, s, x.shape[-1])) for x in (k, v))
+    scores = matmul(q, np.swapaxes(k, -1, -2)) * (1 / math.sqrt(d) if scale is None else scale)
+    scores = reshape(scores, shape=(b, h, t, s))
+    if bias:
+        scores = scores + bias[0]
+    allowed = np.ones((t, s), dtype=bool) if causal is None else np.tri(t, s, causal, dtype=bool)
+    allowed = allowed if mask is None else allowed & mask
+    weights = softmax(ops.where(scores, -np.inf, condition=allowed), dim=-1)
+    weights = reshape(weights, shape=(b, groups, h // groups, t, s))
+    return reshape(matmul(weights, v), shape=(b, h, t, v.shape[-1]))

@@ -1,0 +1,226 @@
+"""The functions of the layers, without their parameters. Names and arguments are those of torch.nn.functional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import fused, ops
+from ..random import default as default_generator
+from ..tensor import Tensor, as_array
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """(..., in), (out, in), (out,) -> (..., out)   y = input @ weight^T + bias"""
+    return fused.linear(input, weight) if bias is None else fused.linear(input, weight, bias)
+
+
+def embedding(input: Any, weight: Tensor) -> Tensor:
+    """ids (...), table (V, d) -> (..., d)   the rows of the table that the ids name"""
+    return fused.embedding(weight, ids=check_ids(input, weight.shape[0]))
+
+
+def check_ids(ids: Any, size: int) -> np.ndarray:
+    """Ids as an array; TypeError unless they are integers, IndexError naming the first that is not in 0 ... size - 1."""
+    ids = as_array(ids)
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"ids must be integers, not {ids.dtype}")
+    if ids.size and (int(ids.max()) >= size or int(ids.min()) < 0):
+        place = tuple(int(i) for i in np.argwhere((ids >= size) | (ids < 0))[0])
+        raise IndexError(f"id {ids[place]} at position {place} is not in a table of {size} rows (0 to {size - 1})")
+    return ids
+
+
+def relu(input: Tensor) -> Tensor:
+    return ops.relu(input)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the standard normal distribution function; approximate="tanh" for GPT-2's form."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f'gelu: approximate is "none" or "tanh", not {approximate!r}')
+    return fused.gelu(input) if approximate == "none" else fused.gelu_tanh(input)
+
+
+def silu(input: Tensor) -> Tensor:
+    return fused.silu(input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    return ops.sigmoid(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    return ops.tanh(input)
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate) * up"""
+    return fused.swiglu(gate, up)
+
+
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return input.softmax(dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return input.log_softmax(dim, dtype)
+
+
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(var + eps), over the last axes, which must be `normalized_shape`."""
+    x, affine = _last_axes(input, normalized_shape, weight, bias)
+    if bias is not None and weight is None:
+        return fused.layer_norm(x, eps=eps).reshape(input.shape) + bias
+    return fused.layer_norm(x, *affine, eps=eps).reshape(input.shape)
+
+
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """x / sqrt(mean(x^2) + eps), over the last axes; eps defaults to the dtype's epsilon."""
+    x, gain = _last_axes(input, normalized_shape, weight)
+    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    return fused.rms_norm(x, *gain, eps=eps).reshape(input.shape)
+
+
+def _last_axes(x: Tensor, shape: Any, *affine: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+    """The axes to normalise over as one."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise ValueError(f"a norm over {shape} does not fit an input of shape {x.shape}")
+    given = [a for a in affine if a is not None]
+    if len(shape) == 1:
+        return x, given
+    return x.reshape(*x.shape[: x.ndim - len(shape)], -1), [a.reshape(-1) for a in given]
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None) -> Tensor:
+    """Zero each element with probability p and scale the others by 1 / (1 - p); the identity when not training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p is a probability, not {p}")
+    if not training or p == 0:
+        return input
+    keep = (generator or default_generator()).random(input.shape, dtype=np.float32) >= p
+    return input * (keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
+
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, dropout_p: float = 0.0,
+                                 is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+                                 generator: np.random.Generator | None = None) -> Tensor:
+    """(..., H, T, D), (..., G, S, D), (..., G, S, E) -> (..., H, T, E)   softmax(q k^T scale + mask) v
+
+    attn_mask: boolean (true = may look) or numbers added to the scores (a tensor that requires a gradient gets one).
+    is_causal: query i looks at keys 0 ... i. A query that may look nowhere gives zeros. G < H heads of keys and values
+    need `enable_gqa=True`. As torch.nn.functional.scaled_dot_product_attention.
+    """
+    if is_causal and attn_mask is not None:
+        raise ValueError("attention takes attn_mask or is_causal, not both")
+    lead = query.shape[:-2]
+    if query.ndim != 4:
+        heads = 1 if query.ndim < 3 else lead[-1]
+        query, key, value = (x.reshape(-1, heads, *x.shape[-2:]) for x in (query, key, value))
+        attn_mask = _four_axes(attn_mask, len(lead))
+    if query.shape[1] != key.shape[1] and not enable_gqa:
+        raise ValueError(f"{query.shape[1]} query heads on {key.shape[1]} key heads need enable_gqa=True")
+    bias, mask = (), None
+    if attn_mask is not None:
+        mask = as_array(attn_mask)
+        if mask.dtype.kind != "b":
+            bias, mask = (attn_mask if isinstance(attn_mask, Tensor) else Tensor(mask),), None
+    causal = 0 if is_causal else None
+    if dropout_p == 0:
+        out = fused.attention(query, key, value, *bias, mask=mask, causal=causal, scale=scale)
+    else:  # dropout acts on the weights themselves, so here they are made whole
+        out = _attention_with_dropout(query, key, value, bias, mask, causal, scale, dropout_p, generator)
+    return out if len(lead) == 2 else out.reshape(*lead, *out.shape[-2:])
+
+
+def _four_axes(mask: Any, lead: int) -> Any:
+    if mask is None or mask.ndim < 3:
+        return mask
+    return mask.reshape(-1, *((1,) if lead < 2 else ()), *mask.shape[-3 if lead >= 2 else -2 :])
+
+
+def _attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, causal: int | None, scale: float | None,
+                            p: float, generator: np.random.Generator | None) -> Tensor:
+    repeat = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(repeat, 1) if repeat > 1 else x for x in (k, v))
+    t, s = q.shape[2], k.shape[2]
+    scores = (q * (q.shape[3] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)
+    scores = scores + bias[0] if bias else scores
+    allowed = np.ones((t, s), dtype=bool) if causal is None else np.tri(t, s, causal, dtype=bool)
+    allowed = allowed if mask is None else allowed & mask
+    return dropout(scores.masked_fill(~allowed, -np.inf).softmax(-1), p, True, generator) @ v
+
+
+def cross_entropy(input: Tensor, target: Any, ignore_index: int = -100, reduction: str = "mean",
+                  label_smoothing: float = 0.0) -> Tensor:
+    """logits (N, V), (V,) or (N, V, ...), target ids (N,), () or (N, ...) -> () or the target's shape, in nats
+
+    `mean` divides by the targets that are not ignore_index; with none left the loss is 0.
+    """
+    _check_reduction(reduction)
+    logits, target, shape = _class_last(input, target)
+    kept = target[target != ignore_index]
+    check_ids(kept, logits.shape[1])
+    loss = fused.cross_entropy(logits, target=target, ignore_index=ignore_index, reduction=reduction,
+                               label_smoothing=label_smoothing)  # fmt: skip
+    return loss.reshape(shape) if reduction == "none" else loss
+
+
+def _class_last(input: Tensor, target: Any) -> tuple[Tensor, np.ndarray, tuple[int, ...]]:
+    """Logits (N, V) and targets (N,), whatever extra axes there were; the class axis is the second, as in PyTorch."""
+    target = as_array(target)
+    shape = target.shape
+    if input.ndim == 1:
+        input = input.reshape(1, -1)
+    elif input.ndim > 2:
+        input = input.permute(0, *range(2, input.ndim), 1).reshape(-1, input.shape[1])
+    if input.shape[0] != target.size:
+        raise ValueError(f"{input.shape[0]} rows of logits and {target.size} targets (of shape {shape}) do not match")
+    return input, target.reshape(-1), shape
+
+
+def nll_loss(input: Tensor, target: Any, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+    """Minus the log-probability of the target: cross_entropy for an input that is log-probabilities already."""
+    _check_reduction(reduction)
+    logp, target, shape = _class_last(input, target)
+    kept = target != ignore_index
+    check_ids(target[kept], logp.shape[1])
+    loss = -logp[np.arange(len(target)), np.where(kept, target, 0)] * kept
+    if reduction == "none":
+        return loss.reshape(shape)
+    return loss.sum() / (max(int(kept.sum()), 1) if reduction == "mean" else 1)
+
+
+def mse_loss(input: Tensor, target: Any, reduction: str = "mean") -> Tensor:
+    _check_reduction(reduction)
+    off = input - target
+    return _reduce(off * off, reduction)
+
+
+def _reduce(x: Tensor, reduction: str) -> Tensor:
+    return x if reduction == "none" else x.mean() if reduction == "mean" else x.sum()
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f'reduction is "none", "mean" or "sum", not {reduction!r}')
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Tensor:
+    """ids (...) -> (..., num_classes) of int64, a single 1 in each row"""
+    ids = as_array(input)
+    size = int(ids.max()) + 1 if num_classes < 0 else num_classes
+    return Tensor((check_ids(ids, size)[..., None] == np.arange(size)).astype(np.int64))
+
+
+def pad(input: Tensor, pad: Any, value: float = 0.0) -> Tensor:
+    """Constant padding: (before, after) of the last axis, then of the one before it, and so on. Negative sizes crop."""
+    widths = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    inner = input[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, widths, strict=True))]
+    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
+    shape = tuple(n + a + b for n, (a, b) in zip(inner.shape, widths, strict=True))
+    place = tuple(slice(a, a + n) for n, (a, _) in zip(inner.shape, widths, strict=True))
+    return ops.put(Tensor(np.full(shape, value, input.dtype)), inner, index=place)

@@ -1,0 +1,68 @@
+"""Starting values, in place. Names are PyTorch's; each takes the generator to draw from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..engine import mark_written
+from ..random import default as default_generator
+from ..tensor import Tensor
+
+
+def _write(tensor: Tensor, values: Any) -> Tensor:
+    tensor.array[...] = values
+    mark_written(tensor.array)
+    return tensor
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    return _write(tensor, 0)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    return _write(tensor, 1)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    return _write(tensor, val)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    return _write(tensor, (generator or default_generator()).normal(mean, std, tensor.shape))
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    return _write(tensor, (generator or default_generator()).uniform(a, b, tensor.shape))
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """(numbers read, numbers written) by a weight (out, in, ...)."""
+    if tensor.ndim < 2:
+        raise ValueError(f"a weight of shape {tensor.shape} has no fan-in: it needs two axes or more")
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    """Uniform with variance 2 gain^2 / (fan in + fan out) (Glorot and Bengio 2010)."""
+    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    """Normal with variance 2 gain^2 / (fan in + fan out) (Glorot and Bengio 2010)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, generator: np.random.Generator | None = None) -> Tensor:
+    """Uniform with variance 2 / ((1 + a^2) fan in), for layers that a leaky ReLU of slope a follows (He et al. 2015)."""
+    bound = math.sqrt(6 / ((1 + a * a) * _fans(tensor)[0]))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, generator: np.random.Generator | None = None) -> Tensor:
+    """Normal with variance 2 / ((1 + a^2) fan in) (He et al. 2015)."""
+    return normal_(tensor, 0.0, math.sqrt(2 / ((1 + a * a) * _fans(tensor)[0])), generator)

@@ -1,0 +1,325 @@
+"""`Module`: parameters and smaller modules as plain attributes, and a `forward`.
+
+Everything is found by looking at the attributes in the order in which they were set, so parameters come in definition order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..engine import Scope, mark_written, state
+from ..tensor import Tensor, as_array
+
+
+class Parameter(Tensor):
+    """A tensor that a module owns and an optimizer changes: a leaf that requires a gradient."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None):
+        super().__init__(data, requires_grad, dtype)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Module:
+    """Base class of layers and models, as torch.nn.Module: define `__init__` and `forward`, call the object."""
+
+    training: bool = True
+    _label: str = ""  # the name under which the parent holds this module; part of the path in errors and drawings
+    _buffers: dict[str, bool] = {}  # noqa: RUF012  replaced, never changed: buffer name -> whether it is saved
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} defines no forward")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        before = state.scope
+        state.scope = Scope(before, self._label, type(self).__name__)
+        try:
+            hooks = self.__dict__.get("_hooks")
+            if hooks is None:
+                return self.forward(*args, **kwargs)
+            for hook in hooks["before"]:
+                answer = hook(self, args)
+                args = args if answer is None else answer if isinstance(answer, tuple) else (answer,)
+            out = self.forward(*args, **kwargs)
+            for hook in hooks["after"]:
+                answer = hook(self, args, out)
+                out = out if answer is None else answer
+            return out
+        finally:
+            state.scope = before
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module):
+            value._take_label(name)
+        object.__setattr__(self, name, value)
+
+    def _take_label(self, label: str) -> None:
+        object.__setattr__(self, "_label", label)
+
+    # -------------------------------------------------------------------------------------------- hooks
+
+    def register_forward_hook(self, hook: Callable) -> Callable[[], None]:
+        """After each call, `hook(module, args, output)`; what it returns, if anything, replaces the output. Returns the remover."""
+        return self._add_hook("after", hook)
+
+    def register_forward_pre_hook(self, hook: Callable) -> Callable[[], None]:
+        """Before each call, `hook(module, args)`; what it returns, if anything, replaces the arguments. Returns the remover."""
+        return self._add_hook("before", hook)
+
+    def _add_hook(self, when: str, hook: Callable) -> Callable[[], None]:
+        hooks = self.__dict__.setdefault("_hooks", {"before": [], "after": []})
+        hooks[when].append(hook)
+
+        def remove() -> None:
+            hooks[when].remove(hook)
+            if not hooks["before"] and not hooks["after"]:
+                self.__dict__.pop("_hooks", None)
+
+        return remove
+
+    # -------------------------------------------------------------------------------------------- what it holds
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Hold a tensor that is not trained; saved in the state dict if persistent."""
+        self._buffers = {**self._buffers, name: persistent}
+        setattr(self, name, tensor)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        setattr(self, name, param)
+
+    def add_module(self, name: str, module: Module) -> None:
+        setattr(self, name, module)
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        return ((name, value) for name, value in list(vars(self).items()) if isinstance(value, Module))
+
+    def children(self) -> Iterator[Module]:
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """Every module once, this one first, with its dotted path."""
+        seen: set[int] = set()
+        stack = [(prefix, self)]
+        while stack:
+            path, module = stack.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield path, module
+            stack.extend((f"{path}.{name}" if path else name, child) for name, child in reversed(list(module.named_children())))
+
+    def modules(self) -> Iterator[Module]:
+        return (module for _, module in self.named_modules())
+
+    def _named_tensors(self, keep: Callable[[Module, str, Any], bool]) -> Iterator[tuple[str, Tensor]]:
+        for path, module in self.named_modules():
+            for name, value in list(vars(module).items()):
+                if isinstance(value, Tensor) and keep(module, name, value):
+                    yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, in definition order; one that is held under two names comes under the first."""
+        seen: set[int] = set()
+        for name, value in self._named_tensors(lambda module, name, value: isinstance(value, Parameter)):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield name, value  # type: ignore[misc]
+
+    def parameters(self) -> Iterator[Parameter]:
+        return (p for _, p in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        return self._named_tensors(lambda module, name, value: name in module._buffers)
+
+    def buffers(self) -> Iterator[Tensor]:
+        return (b for _, b in self.named_buffers())
+
+    def get_submodule(self, path: str) -> Module:
+        """The module at a dotted path, as in `blocks.0.attn`."""
+        module: Any = self
+        for name in path.split(".") if path else ():
+            module = vars(module).get(name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"{type(self).__name__} has no module {path!r}")
+        return module
+
+    # -------------------------------------------------------------------------------------------- state
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Name -> tensor for every parameter and saved buffer, sharing memory. A tied weight stands under each of its names."""
+        kept = self._named_tensors(lambda module, name, value: isinstance(value, Parameter) or bool(module._buffers.get(name)))
+        return {name: value.detach() for name, value in kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Copy values in by name. Every missing, unexpected or wrongly shaped entry is reported before anything is written."""
+        own = self.state_dict()
+        problems = [f"missing {name}" for name in own if name not in state_dict] if strict else []
+        problems += [f"unexpected {name}" for name in state_dict if name not in own] if strict else []
+        for name in own.keys() & state_dict.keys():
+            shape = as_array(state_dict[name]).shape
+            if shape != own[name].shape:
+                problems.append(f"{name} has shape {shape}, here it is {own[name].shape}")
+        if problems:
+            raise ValueError(f"the state does not fit {type(self).__name__}: " + "; ".join(problems))
+        for name in own.keys() & state_dict.keys():
+            np.copyto(own[name].array, as_array(state_dict[name]), casting="same_kind")
+            mark_written(own[name].array)
+
+    def train(self, mode: bool = True) -> Any:
+        """Training mode (dropout on), for this module and all inside it."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Any:
+        """Evaluation mode (dropout off)."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients: None by default, so that a parameter without a gradient is skipped by the optimizer."""
+        for p in self.parameters():
+            if set_to_none or p.grad is None:
+                p.grad = None
+            else:
+                p.grad.array[...] = 0
+
+    def apply(self, function: Callable[[Module], None]) -> Any:
+        """Call `function` on every module inside, the innermost first, then on this one."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """to(dtype): cast every parameter and buffer of a float dtype in place; ties stay. Optimizers must be made afterwards."""
+        done: set[int] = set()
+        for module in self.modules():
+            for value in list(vars(module).values()):
+                if isinstance(value, Tensor) and id(value) not in done and value.is_floating_point():
+                    value.array = value.detach().to(*args, **kwargs).array
+                    value.grad = None
+                    done.add(id(value))
+        return self
+
+    def float(self) -> Any:
+        return self.to(np.float32)
+
+    def double(self) -> Any:
+        return self.to(np.float64)
+
+    # -------------------------------------------------------------------------------------------- what it looks like
+
+    def extra_repr(self) -> str:
+        """What the table says of this module beside its parameters."""
+        return ""
+
+    def __repr__(self) -> str:
+        """A table: path, class, shapes of its own parameters, number of parameters inside. Equal neighbours share a row."""
+        from .summary import table
+
+        return table(self)
+
+
+class ModuleList(Module):
+    """Modules in a list: indexed, iterated, never called."""
+
+    def __init__(self, modules: Any = ()):
+        for module in modules:
+            self.append(module)
+
+    def append(self, module: Module) -> ModuleList:
+        setattr(self, str(len(self)), module)
+        self._take_label(self._label)
+        return self
+
+    def extend(self, modules: Any) -> ModuleList:
+        for module in modules:
+            self.append(module)
+        return self
+
+    def _take_label(self, label: str) -> None:
+        super()._take_label(label)
+        for name, child in self.named_children():
+            child._take_label(f"{label}.{name}" if label else name)  # a list is not called: its children carry its name
+
+    def __len__(self) -> int:
+        return len(list(self.children()))
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(list(self.children()))
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self.children())[index]
+
+
+class ModuleDict(ModuleList):
+    """Modules by name."""
+
+    def __init__(self, modules: Any = ()):
+        self.update(dict(modules))
+
+    def update(self, modules: dict[str, Module]) -> None:
+        for name, module in modules.items():
+            self[name] = module
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        setattr(self, name, module)
+        self._take_label(self._label)
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self.named_children())[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def __contains__(self, name: str) -> bool:
+        return name in dict(self.named_children())
+
+    def keys(self) -> Any:
+        return dict(self.named_children()).keys()
+
+    def values(self) -> Any:
+        return dict(self.named_children()).values()
+
+    def items(self) -> Any:
+        return dict(self.named_children()).items()
+
+
+class Sequential(ModuleList):
+    """Modules called one after the other, each on what the one before returned."""
+
+    def __init__(self, *modules: Any):
+        if len(modules) == 1 and isinstance(modules[0], dict):
+            for name, module in modules[0].items():
+                setattr(self, name, module)
+        else:
+            super().__init__(modules)
+
+    def _take_label(self, label: str) -> None:
+        Module._take_label(self, label)
+
+    def forward(self, x: Any) -> Any:
+        for module in self.children():
+            x = module(x)
+        return x
+
+
+class Identity(Module):
+    """Returns what it gets."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
+
+    def forward(self, x: Any) -> Any:
+        return x

@@ -1,0 +1,31 @@
+"""What is done to all gradients at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..tensor import Tensor
+
+
+def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> float:
+    """Scale all gradients by one factor so that, as one vector, they are at most max_norm long; return the length before.
+
+    If that length is not finite, the gradients are left as they are.
+    """
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    grads = [p.grad.array for p in parameters if p.grad is not None]
+    norm = math.sqrt(sum(float(np.vdot(g, g)) for g in grads))
+    if math.isfinite(norm) and norm > max_norm:
+        for g in grads:
+            g *= g.dtype.type(max_norm / (norm + 1e-6))
+    return norm
+
+
+def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float) -> None:
+    """Bring every element of every gradient to between -clip_value and clip_value."""
+    for p in parameters:
+        if p.grad is not None:
+            np.clip(p.grad.array, -clip_value, clip_value, out=p.grad.array)

@@ -1,0 +1,380 @@
+"""The table of derivatives: every primitive, its value and its rule.
+
+Each rule is written with NumPy functions, so it runs on arrays in backward and on tensors when backward is itself recorded.
+Rules treat the incoming gradient `g` as read-only. Sums over broadcast axes are the engine's work, not the rule's.
+
+At a kink: relu and abs give 0 at 0 (and at -0); clamp passes the gradient at both edges; maximum and minimum split it evenly
+on a tie, and so do amax and amin among all elements that tie.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .engine import op
+
+# ------------------------------------------------------------------------------------------------ arithmetic
+
+
+@op
+def add(a, b):
+    """(...), (...) -> (...)   y = a + b"""
+    return a + b, (lambda g: g, lambda g: g)
+
+
+@op
+def sub(a, b):
+    """(...), (...) -> (...)   y = a - b"""
+    return a - b, (lambda g: g, lambda g: -g)
+
+
+@op
+def mul(a, b):
+    """(...), (...) -> (...)   y = a * b"""
+    return a * b, (lambda g: g * b, lambda g: g * a)
+
+
+@op
+def div(a, b):
+    """(...), (...) -> (...)   y = a / b"""
+    y = a / b
+    return y, (lambda g: g / b, lambda g: -g * y / b)
+
+
+@op
+def neg(x):
+    """(...) -> (...)   y = -x"""
+    return -x, (lambda g: -g,)
+
+
+@op
+def pow(a, b):
+    """(...), (...) -> (...)   y = a ** b; where b = 0 the slope in a is 0, where a = 0 the slope in b is 0"""
+    y = a**b
+    below = (b - 1 if b != 0 else 1) if isinstance(b, (int, float)) else np.where(b == 0, 1, b - 1)
+    return y, (lambda g: g * (b * a**below), lambda g: g * y * np.log(np.where(a == 0, 1, a)))
+
+
+@op
+def residual(x, branch):
+    """(...), (...) -> (...)   y = x + branch; an addition whose node remembers that its first operand is the skip"""
+    return x + branch, (lambda g: g, lambda g: g)
+
+
+# ------------------------------------------------------------------------------------------------ functions of one number
+
+
+@op
+def exp(x):
+    """(...) -> (...)   y = e ** x"""
+    y = np.exp(x)
+    return y, (lambda g: g * y,)
+
+
+@op
+def log(x):
+    """(...) -> (...)   y = ln x"""
+    return np.log(x), (lambda g: g / x,)
+
+
+@op
+def sqrt(x):
+    """(...) -> (...)   y = x ** 0.5"""
+    y = np.sqrt(x)
+    return y, (lambda g: g / (2 * y),)
+
+
+@op
+def sin(x):
+    """(...) -> (...)   y = sin x"""
+    return np.sin(x), (lambda g: g * np.cos(x),)
+
+
+@op
+def cos(x):
+    """(...) -> (...)   y = cos x"""
+    return np.cos(x), (lambda g: -g * np.sin(x),)
+
+
+@op
+def tanh(x):
+    """(...) -> (...)   y = tanh x"""
+    y = np.tanh(x)
+    return y, (lambda g: g * (1 - y * y),)
+
+
+@op
+def sigmoid(x):
+    """(...) -> (...)   y = 1 / (1 + e ** -x), by way of tanh, which never overflows"""
+    y = 0.5 * np.tanh(0.5 * x) + 0.5
+    return y, (lambda g: g * (y * (1 - y)),)
+
+
+@op
+def abs(x):
+    """(...) -> (...)   y = |x|"""
+    return np.abs(x), (lambda g: g * np.sign(x),)
+
+
+@op
+def relu(x):
+    """(...) -> (...)   y = max(x, 0)"""
+    return np.maximum(x, 0), (lambda g: g * (x > 0),)
+
+
+@op
+def clamp(x, *, min=None, max=None):
+    """(...) -> (...)   y = x, but at least min and at most max; None is no limit"""
+    y = np.clip(x, min, max)
+    return y, (lambda g: g * (x == y),)
+
+
+@op
+def cast(x, *, dtype):
+    """(...) -> (...)   the same numbers in another dtype"""
+    before = x.dtype
+    return x.astype(dtype), (lambda g: g.astype(before),)
+
+
+# ------------------------------------------------------------------------------------------------ choices
+
+
+@op
+def maximum(a, b):
+    """(...), (...) -> (...)   the larger"""
+    return np.maximum(a, b), (lambda g: np.where(a == b, g / 2, g * (a > b)), lambda g: np.where(a == b, g / 2, g * (b > a)))
+
+
+@op
+def minimum(a, b):
+    """(...), (...) -> (...)   the smaller"""
+    return np.minimum(a, b), (lambda g: np.where(a == b, g / 2, g * (a < b)), lambda g: np.where(a == b, g / 2, g * (b < a)))
+
+
+@op
+def where(a, b, *, condition):
+    """(...), (...) -> (...)   a where the condition holds, else b"""
+    return np.where(condition, a, b), (lambda g: np.where(condition, g, 0), lambda g: np.where(condition, 0, g))
+
+
+# ------------------------------------------------------------------------------------------------ sums over axes
+
+
+def axes(dim, ndim: int) -> tuple[int, ...]:
+    """The axes that `dim` names (None: all), as numbers from 0."""
+    if dim is None:
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, (int, np.integer)) else tuple(dim)
+    for d in dims:
+        if not -max(ndim, 1) <= d < max(ndim, 1):
+            raise IndexError(f"dim {d} is out of range for a tensor with {ndim} axes")
+    found = tuple(d % max(ndim, 1) for d in dims)
+    if len(set(found)) < len(found):
+        raise ValueError(f"dim {dims} names an axis twice")
+    return found if ndim else ()
+
+
+def spread(g, shape, along, keepdim):
+    """Bring a reduced array back to `shape`: put back the axes that were reduced, and repeat along them."""
+    if not keepdim:
+        g = np.reshape(g, tuple(1 if i in along else n for i, n in enumerate(shape)))
+    return np.broadcast_to(g, shape)
+
+
+@op
+def sum(x, *, dim=None, keepdim=False):
+    """(...) -> (... less dim)   y = sum of x along dim"""
+    along, shape = axes(dim, x.ndim), x.shape
+    return np.sum(x, axis=along, keepdims=keepdim), (lambda g: spread(g, shape, along, keepdim),)
+
+
+@op
+def amax(x, *, dim=None, keepdim=False):
+    """(...) -> (... less dim)   y = the largest along dim"""
+    along = axes(dim, x.ndim)
+    y = np.max(x, axis=along, keepdims=keepdim)
+
+    def rule(g):
+        tie = np.asarray(x) == np.asarray(spread(y, x.shape, along, keepdim))
+        return spread(g, x.shape, along, keepdim) * (tie / np.sum(tie, axis=along, keepdims=True))
+
+    return y, (rule,)
+
+
+@op
+def logsumexp(x, *, dim, keepdim=False):
+    """(...) -> (... less dim)   y = ln sum e ** x along dim, the largest x taken out first so that nothing overflows"""
+    along = axes(dim, x.ndim)
+    top = np.max(np.asarray(x), axis=along, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    y = np.log(np.sum(np.exp(x - top), axis=along, keepdims=True)) + top
+    out = y if keepdim else np.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in along))
+    return out, (lambda g: spread(g, x.shape, along, keepdim) * np.exp(x - y),)
+
+
+@op
+def cumsum(x, *, dim):
+    """(...) -> (...)   y_i = x_0 + ... + x_i along dim"""
+    (axis,) = axes(dim, x.ndim)
+    return np.cumsum(x, axis=axis), (lambda g: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),)
+
+
+@op
+def prod(x, *, dim, keepdim=False):
+    """(...) -> (... less dim)   y = product along dim; the slope in each factor is the product of the others"""
+    (axis,) = axes(dim, x.ndim)
+    ones = np.ones_like(np.take(x, [0] if x.shape[axis] else [], axis=axis))
+    before = np.cumprod(np.concatenate([ones, x], axis), axis=axis).take(range(x.shape[axis]), axis)
+    after = np.flip(np.cumprod(np.flip(np.concatenate([x, ones], axis), axis), axis=axis), axis).take(range(1, x.shape[axis] + 1), axis)
+    others = before * after  # no division: a factor may be zero
+    return np.prod(x, axis=axis, keepdims=keepdim), (lambda g: spread(g, x.shape, (axis,), keepdim) * others,)
+
+
+@prod.reference
+def _(x, *, dim, keepdim=False):
+    (axis,) = axes(dim, x.ndim)
+    y = spread(np.asarray(1, dtype=x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]), (), True)
+    for i in range(x.shape[axis]):
+        y = mul(y, getitem(x, index=(slice(None),) * axis + (slice(i, i + 1),)))
+    return y if keepdim else reshape(y, shape=x.shape[:axis] + x.shape[axis + 1 :])
+
+
+# ------------------------------------------------------------------------------------------------ products of matrices
+
+
+@op
+def matmul(a, b):
+    """(..., M, K), (..., K, N) -> (..., M, N)   y = a @ b; a vector counts as one row on the left, one column on the right"""
+    y = np.matmul(dense(a), dense(b))
+    rows = a if a.ndim > 1 else np.expand_dims(a, 0)
+    columns = b if b.ndim > 1 else np.expand_dims(b, 1)
+
+    def full(g):
+        g = g if a.ndim > 1 else np.expand_dims(g, -1 if b.ndim == 1 else -2)
+        return g if b.ndim > 1 else np.expand_dims(g, -1)
+
+    def by_a(g):  # g @ b^T
+        y = np.matmul(dense(full(g)), np.swapaxes(columns, -1, -2))
+        return y if a.ndim > 1 else _first(y, -2)
+
+    def by_b(g):  # a^T @ g
+        if b.ndim == 2 and a.ndim > 2:  # one product in place of a batch of them that would be added up
+            return np.matmul(np.swapaxes(_flat(rows), 0, 1), dense(_flat(full(g))))
+        y = np.matmul(np.swapaxes(rows, -1, -2), dense(full(g)))
+        return y if b.ndim > 1 else _first(y, -1)
+
+    return y, (by_a, by_b)
+
+
+def dense(x):
+    """A copy of an array that repeats one value along a matrix axis: the matrix product is slow on those."""
+    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim > 1 and 0 in x.strides[-2:] else x
+
+
+def _flat(x):
+    return np.reshape(x, (-1, x.shape[-1]))
+
+
+def _first(x, axis):
+    """The only entry along an axis of size 1, without that axis."""
+    return np.reshape(x, x.shape[:axis] + (x.shape[axis + 1 :] if axis != -1 else ()))
+
+
+# ------------------------------------------------------------------------------------------------ shapes and places
+
+
+@op(view=True)
+def reshape(x, *, shape):
+    """(...) -> shape   the same numbers in the same order"""
+    before = x.shape
+    return np.reshape(x, shape), (lambda g: np.reshape(g, before),)
+
+
+@op(view=True)
+def permute(x, *, dims):
+    """(...) -> (... in the order dims)   y's axis i is x's axis dims[i]"""
+    dims = tuple(d % x.ndim for d in dims)
+    back = tuple(int(i) for i in np.argsort(dims))
+    return np.transpose(x, dims), (lambda g: np.transpose(g, back),)
+
+
+@op(view=True)
+def expand(x, *, shape):
+    """(...) -> shape   repeated along new axes and axes of size 1, without copying; the engine sums the repeats back"""
+    return np.broadcast_to(x, shape), (lambda g: g,)
+
+
+@op(view=True)
+def getitem(x, *, index):
+    """(...) -> x[index]   any NumPy index"""
+    shape = x.shape
+    return x[index], (lambda g: unindex(g, index=index, shape=shape),)
+
+
+@op
+def clone(x):
+    """(...) -> (...)   a copy"""
+    return np.array(x), (lambda g: g,)
+
+
+@op
+def unindex(g, *, index, shape):
+    """x[index] -> shape   zeros, with g added at index: the transpose of getitem"""
+    parts = index if isinstance(index, tuple) else (index,)
+    y = np.zeros(shape, dtype=g.dtype)
+    if any(isinstance(p, (list, np.ndarray)) and np.asarray(p).dtype != bool for p in parts):
+        np.add.at(y, index, np.asarray(g))  # an index may name a place twice
+    else:
+        y[index] = np.asarray(g)
+    return y, (lambda d: getitem(d, index=index),)
+
+
+@op
+def put(x, value, *, index):
+    """(...), x[index] -> (...)   a copy of x with value at index, which must not name a place twice"""
+    y = np.array(x)
+    y[index] = value
+    shape = y[index].shape
+    return y, (lambda g: put(g, 0, index=index), lambda g: np.broadcast_to(getitem(g, index=index), shape))
+
+
+@op
+def cat(*parts, dim=0):
+    """(..., n1, ...), (..., n2, ...), ... -> (..., n1 + n2 + ..., ...)   joined along dim"""
+    (axis,) = axes(dim, parts[0].ndim)
+    ends = np.cumsum([part.shape[axis] for part in parts]).tolist()
+    slices = [(slice(None),) * axis + (slice(end - p.shape[axis], end),) for end, p in zip(ends, parts, strict=True)]
+    rules = tuple((lambda g, place=place: getitem(g, index=place)) for place in slices)
+    return np.concatenate([np.asarray(part) for part in parts], axis), rules
+
+
+# NumPy's own functions, called on a tensor, run these. A rule written for arrays then works on tensors too.
+UFUNCS = {
+    np.add: add, np.subtract: sub, np.multiply: mul, np.divide: div, np.negative: neg, np.power: pow, np.exp: exp, np.log: log,
+    np.sqrt: sqrt, np.sin: sin, np.cos: cos, np.tanh: tanh, np.absolute: abs, np.maximum: maximum, np.minimum: minimum,
+    np.matmul: matmul,
+}  # fmt: skip
+FUNCTIONS = {
+    np.sum: lambda x, axis=None, keepdims=False: sum(x, dim=axis, keepdim=keepdims),
+    np.max: lambda x, axis=None, keepdims=False: amax(x, dim=axis, keepdim=keepdims),
+    np.cumsum: lambda x, axis: cumsum(x, dim=axis),
+    np.reshape: lambda x, shape: reshape(x, shape=shape),
+    np.transpose: lambda x, axes: permute(x, dims=axes),
+    np.swapaxes: lambda x, a, b: permute(x, dims=_swapped(x.ndim, a, b)),
+    np.expand_dims: lambda x, axis: reshape(x, shape=_with_axis(x.shape, axis)),
+    np.broadcast_to: lambda x, shape: expand(x, shape=shape),
+    np.flip: lambda x, axis: getitem(x, index=(slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)),
+    np.where: lambda condition, a, b: where(a, b, condition=np.asarray(condition)),
+    np.clip: lambda x, low, high: clamp(x, min=low, max=high),
+}
+
+
+def _swapped(ndim, a, b):
+    dims = list(range(ndim))
+    dims[a], dims[b] = dims[b], dims[a]
+    return tuple(dims)
+
+
+def _with_axis(shape, axis):
+    axis = axis % (len(shape) + 1)
+    return (*shape[:axis], 1, *shape[axis:])

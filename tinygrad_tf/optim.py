@@ -1,0 +1,240 @@
+"""Optimizers and learning-rate schedules.
+
+The parameters of a group are moved into one flat array, and so are their gradients and moments at each step: an update is
+then a few passes over one array in pieces that fit the cache, whatever the number of parameters. Each parameter remains a
+view of its part, under its own name and shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .engine import mark_written
+from .tensor import Tensor, as_array
+
+PIECE = 1 << 15  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
+
+
+class _Flat:
+    """The parameters of one group as one array, their gradients as another, and an array for each moment."""
+
+    def __init__(self, params: list[Tensor], moments: tuple[str, ...]):
+        dtypes = {p.dtype for p in params}
+        if len(dtypes) != 1:
+            raise ValueError(f"the parameters of one group must have one dtype, not {', '.join(sorted(map(str, dtypes)))}")
+        ends = np.cumsum([p.numel() for p in params]).tolist()
+        self.parts = [slice(end - p.numel(), end) for p, end in zip(params, ends, strict=True)]
+        self.params, self.steps = params, [0] * len(params)
+        self.data, self.grad, *rest = (np.zeros(ends[-1], dtypes.pop() if not i else params[0].dtype) for i in range(2 + len(moments)))
+        self.moments = dict(zip(moments, rest, strict=True))
+        self.views: list[Any] = [None] * len(params)
+
+    def gather(self) -> Iterator[tuple[slice, int]]:
+        """Bring in values and gradients; yield (part of the flat arrays, its step count, from 1) for all that have a gradient.
+
+        Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
+        """
+        start, stop, count = 0, 0, 0
+        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
+            if p.array is not self.views[i]:  # the first step, or somebody gave the parameter another array
+                self.data[part] = p.array.reshape(-1)
+                p.array = self.views[i] = self.data[part].reshape(p.shape)
+            if p.grad is None:
+                continue
+            if p.grad.shape != p.shape:
+                raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
+            self.grad[part] = p.grad.array.reshape(-1)
+            self.steps[i] += 1
+            if (part.start, self.steps[i]) != (stop, count):
+                if stop > start:
+                    yield slice(start, stop), count
+                start, count = part.start, self.steps[i]
+            stop = part.stop
+        if stop > start:
+            yield slice(start, stop), count
+
+
+class Optimizer:
+    """Parameters in groups, each a dict with its own options, as torch.optim.Optimizer.
+
+    `params`: tensors, or dicts with "params" and options of their own. A parameter whose grad is None is skipped entirely;
+    one whose grad is zero still decays and moves by its momentum. `zero_grad()` sets None by default.
+    """
+
+    moments: tuple[str, ...] = ()
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        given = list(params)
+        if not given:
+            raise ValueError("the optimizer got no parameters")
+        groups = given if isinstance(given[0], dict) else [{"params": given}]
+        self.defaults, self.param_groups, self._flat = defaults, [], []
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            if not isinstance(p, Tensor) or p.node is not None or not p.requires_grad:
+                raise ValueError("an optimizer takes leaf tensors that require a gradient")
+            if id(p) in known:
+                raise ValueError(f"a parameter of shape {p.shape} is listed twice: it would be stepped twice")
+            known.add(id(p))
+        self.param_groups.append({**self.defaults, **group, "params": params})
+        self._flat.append(_Flat(params, self.moments) if params else None)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad.array[...] = 0
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        for group, flat in zip(self.param_groups, self._flat, strict=True):
+            if flat is None:
+                continue
+            for part, count in flat.gather():
+                for at in range(part.start, part.stop, PIECE):
+                    piece = slice(at, min(at + PIECE, part.stop))
+                    self.update(group, count, flat.data[piece], flat.grad[piece], *(m[piece] for m in flat.moments.values()))
+            mark_written(flat.data)
+
+    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
+        """Change p in place, elementwise; g may be overwritten."""
+        raise NotImplementedError(f"{type(self).__name__} defines no update")
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {index: {"step", moments ...}}, "param_groups": [...]}, in PyTorch's layout; tensors share memory."""
+        state, groups, index = {}, [], 0
+        for group, flat in zip(self.param_groups, self._flat, strict=True):
+            numbers = range(index, index + len(group["params"]))
+            groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(numbers)})
+            for i, number in enumerate(numbers):
+                if flat.steps[i]:
+                    views = {name: Tensor(m[flat.parts[i]].reshape(flat.params[i].shape)) for name, m in flat.moments.items()}
+                    state[number] = {"step": flat.steps[i], **views}
+            index += len(numbers)
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` of an optimizer over the same parameters returned. Checked before anything is written."""
+        groups = state_dict["param_groups"]
+        sizes, own = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
+        if sizes != own:
+            raise ValueError(f"the state has parameter groups of sizes {sizes}, this optimizer {own}")
+        state = {int(number): entry for number, entry in state_dict["state"].items()}
+        places = [(flat, i) for flat in self._flat if flat is not None for i in range(len(flat.params))]
+        for number, entry in state.items():
+            flat, i = places[number]
+            for name in flat.moments:
+                if name not in entry or as_array(entry[name]).shape != flat.params[i].shape:
+                    raise ValueError(f"the state of parameter {number} has no {name} of shape {flat.params[i].shape}")
+        for group, new in zip(self.param_groups, groups, strict=True):
+            group.update({k: v for k, v in new.items() if k != "params"})
+        for number, (flat, i) in enumerate(places):
+            entry = state.get(number, {"step": 0})
+            flat.steps[i] = int(entry["step"])
+            for name, moment in flat.moments.items():
+                moment[flat.parts[i]] = as_array(entry[name]).reshape(-1) if flat.steps[i] else 0
+
+
+class SGD(Optimizer):
+    """p -= lr * g, with momentum v = momentum * v + g in place of g, and g + weight_decay * p in place of g."""
+
+    moments = ("momentum_buffer",)
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+                 weight_decay: float = 0.0, nesterov: bool = False):
+        if nesterov and (momentum <= 0 or dampening):
+            raise ValueError("Nesterov momentum needs a momentum and no dampening")
+        super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+                                  "nesterov": nesterov})  # fmt: skip
+
+    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
+        (v,) = moments
+        if group["weight_decay"]:
+            g += group["weight_decay"] * p
+        if group["momentum"]:
+            v *= group["momentum"]
+            v += g if step == 1 else (1 - group["dampening"]) * g
+            g = g + group["momentum"] * v if group["nesterov"] else v
+        p -= group["lr"] * g
+
+
+class Adam(Optimizer):
+    """p -= lr * m / (sqrt(v) + eps), m and v the running means of g and g^2, each divided by 1 - beta^step (Kingma and Ba 2015)
+
+    weight_decay adds weight_decay * p to the gradient.
+    """
+
+    moments = ("exp_avg", "exp_avg_sq")
+    decoupled = False
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0):
+        if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= b < 1 for b in betas):
+            raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {lr}, {eps}, {weight_decay}, {betas}")
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+
+    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
+        m, v = moments
+        beta1, beta2 = group["betas"]
+        if self.decoupled:
+            p *= 1 - group["lr"] * group["weight_decay"]
+        elif group["weight_decay"]:
+            g += group["weight_decay"] * p
+        m *= beta1
+        m += (1 - beta1) * g
+        g *= g
+        g *= 1 - beta2
+        v *= beta2
+        v += g
+        np.sqrt(v, out=g)
+        g *= 1 / math.sqrt(1 - beta2**step)
+        g += group["eps"]
+        np.divide(m, g, out=g)
+        g *= group["lr"] / (1 - beta1**step)
+        p -= g
+
+
+class AdamW(Adam):
+    """Adam with the decay apart from the gradient: p *= 1 - lr * weight_decay first (Loshchilov and Hutter 2019)."""
+
+    decoupled = True
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.01):
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+
+# ------------------------------------------------------------------------------------------------ schedules
+
+
+def warmup_cosine(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0, total: int) -> float:
+    """The learning rate at `step`, from 0: up in a line over `warmup` steps, then down half a cosine to min_lr at the last step.
+
+    Step 0 already moves (lr / warmup), step warmup - 1 has the peak, and from step total - 1 on it is min_lr; with warmup = total
+    the last step is the peak.
+    """
+    return _warmup(step, lr, min_lr, warmup, total, lambda done: 0.5 * (1 + math.cos(math.pi * done)))
+
+
+def warmup_linear(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0, total: int) -> float:
+    """As warmup_cosine, but down in a line."""
+    return _warmup(step, lr, min_lr, warmup, total, lambda done: 1 - done)
+
+
+def _warmup(step: int, lr: float, min_lr: float, warmup: int, total: int, fall: Any) -> float:
+    if step < warmup:
+        return lr * (step + 1) / warmup
+    left = total - warmup
+    done = 1.0 if step >= total - 1 and left > 0 else (step - warmup + 1) / left if left > 0 else 1.0
+    return min_lr + (lr - min_lr) * fall(done)

@@ -1,0 +1,879 @@
+"""`Tensor`: an array, its gradient, and the node that made it. Every method is one call of an op, under PyTorch's name."""
+
+from __future__ import annotations
+
+import builtins
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import fused, higher, ops
+from .engine import Traced, mark_written, state
+from .random import default as default_generator
+
+float16, float32, float64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+uint8, int8, int16, int32, int64 = (np.dtype(t) for t in (np.uint8, np.int8, np.int16, np.int32, np.int64))
+bool_ = np.dtype(np.bool_)
+
+values_and_indices = namedtuple("values_and_indices", "values indices")
+
+
+def as_array(data: Any, dtype: Any = None) -> np.ndarray:
+    """The array of a tensor, an array as it is, or Python numbers: floats as float32, integers as int64."""
+    if isinstance(data, Traced):
+        array = data.array
+    elif isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+    else:
+        if isinstance(data, (list, tuple)):
+            data = [as_array(item) if isinstance(item, Traced) else item for item in data]
+        array = np.asarray(data)
+        if array.dtype == float64:
+            array = array.astype(float32)
+    if dtype is not None:
+        array = array.astype(dtype, copy=False)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"a tensor holds numbers, not {array.dtype} (from {type(data).__name__})")
+    return array
+
+
+class Tensor(Traced):
+    """An n-dimensional array that remembers how it was computed.
+
+    `Tensor(data, requires_grad=False, dtype=None)` shares the memory of a NumPy array; `tensor(data)` copies.
+    `array` is the NumPy array, `grad` the gradient (a Tensor, or None before backward).
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: builtins.bool = False, dtype: Any = None):
+        self.array = as_array(data, dtype)
+        self.grad, self.node, self.hooks, self.base, self.viewed = None, None, None, None, False
+        self.requires_grad = False
+        if requires_grad:
+            self.requires_grad_()
+
+    # -------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def is_leaf(self) -> builtins.bool:
+        return self.node is None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, outside the graph. Setting it replaces the values; shape and dtype must stay."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = as_array(value)
+        if array is not self.array:
+            if array.shape != self.shape:
+                raise ValueError(f"data of shape {array.shape} cannot replace data of shape {self.shape}")
+            self.array = array.astype(self.dtype, copy=False)
+
+    def dim(self) -> int:
+        return self.array.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        return self.array.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self.array.itemsize
+
+    def item(self) -> Any:
+        """The one element, as a Python number."""
+        if self.array.size != 1:
+            raise ValueError(f"item() of a tensor of shape {self.shape}: it takes exactly one element")
+        return self.array.item()
+
+    def numpy(self) -> np.ndarray:
+        """The NumPy array, sharing memory. A tensor that requires a gradient must be detached first."""
+        if self.requires_grad:
+            raise RuntimeError("numpy() of a tensor that requires a gradient would leave the graph: use .detach().numpy()")
+        return self.array
+
+    def tolist(self) -> Any:
+        return self.array.tolist()
+
+    def is_floating_point(self) -> builtins.bool:
+        return self.dtype.kind == "f"
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor cannot be iterated")
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        text = np.array2string(self.array, separator=", ", precision=4, prefix="tensor(")
+        if self.dtype not in (float32, int64, bool_):
+            text += f", dtype={self.dtype}"
+        if self.node is not None:
+            text += f", grad_fn=<{self.node.op.name}>"
+        elif self.requires_grad:
+            text += ", requires_grad=True"
+        return f"tensor({text})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __bool__(self) -> builtins.bool:
+        return builtins.bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iub":
+            raise TypeError(f"only an integer tensor can be an index, not {self.dtype}")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> builtins.bool:
+        return builtins.bool((self.array == as_array(value)).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if self.node is not None:
+            raise RuntimeError("only leaf tensors can be deep-copied: detach() first")
+        out = type(self)(self.array.copy(), requires_grad=self.requires_grad)
+        out.grad = None if self.grad is None else self.grad.clone()
+        memo[id(self)] = out
+        return out
+
+    # -------------------------------------------------------------------------------------------- the graph
+
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
+        """Ask for a gradient (or stop asking). Leaves of a float dtype only."""
+        if requires_grad and self.dtype.kind != "f":
+            raise RuntimeError(f"only tensors of a float dtype can require a gradient, not {self.dtype}")
+        if self.node is not None and not requires_grad:
+            raise RuntimeError("an intermediate tensor always requires a gradient: use detach() for one that does not")
+        self.requires_grad = requires_grad
+        return self
+
+    def backward(self, gradient: Any = None, retain_graph: builtins.bool = False, create_graph: builtins.bool = False) -> None:
+        """Add the gradient of this tensor to `grad` of every leaf it depends on.
+
+        gradient: what arrives from above, of exactly this tensor's shape; ones if this tensor has one element.
+        The graph is freed on the way unless `retain_graph`; a second backward on a freed graph is an error, on a kept one it
+        adds the same gradients again. `create_graph` records the backward pass, for higher derivatives.
+        """
+        higher.backward(self, higher.seed_for(self, gradient), retain_graph or create_graph, create_graph)
+
+    def detach(self) -> Tensor:
+        """The same memory, outside the graph."""
+        return Tensor(self.array)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this intermediate tensor in `grad` when backward passes through."""
+        if self.node is None:
+            return
+        reference = _weak(self)
+
+        def keep(g: Any) -> None:
+            tensor = reference()
+            if tensor is not None:
+                tensor.grad = g if isinstance(g, Traced) else Tensor(np.array(g))
+
+        self.node.watchers = [*(self.node.watchers or ()), keep]
+
+    def register_hook(self, hook: Callable) -> Callable[[], None]:
+        """Call `hook(gradient)` in backward; what it returns, if anything, replaces the gradient. Returns the remover."""
+        if not self.requires_grad:
+            raise RuntimeError("a hook needs a tensor that requires a gradient")
+
+        def call(g: Any) -> Any:
+            answer = hook(g if isinstance(g, Traced) else Tensor(g))
+            return answer.array if isinstance(answer, Traced) and not isinstance(g, Traced) else answer
+
+        if self.node is None:
+            self.hooks = [*(self.hooks or ()), call]
+            hooks = self.hooks
+        else:
+            self.node.watchers = hooks = [*(self.node.watchers or ()), call]
+        return lambda: hooks.remove(call)
+
+    # -------------------------------------------------------------------------------------------- NumPy meets Tensor
+
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
+        array = self.array if dtype is None else self.array.astype(dtype, copy=False)
+        return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs.get("out") is not None:
+            raise TypeError("a Tensor cannot be written into a NumPy array: use stack() or cat(), or x.detach().numpy()")
+        if ufunc in ops.UFUNCS:
+            return ops.UFUNCS[ufunc](*inputs)
+        plain = ufunc(*(x.array if isinstance(x, Traced) else x for x in inputs), **kwargs)  # sign, comparisons: no gradient
+        return Tensor(plain) if isinstance(plain, (np.ndarray, np.generic)) else plain
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        if function in ops.FUNCTIONS:
+            return ops.FUNCTIONS[function](*args, **kwargs)
+        raise TypeError(f"numpy.{function.__name__} does not take a Tensor: use the method of that name, or x.detach().numpy()")
+
+    # -------------------------------------------------------------------------------------------- arithmetic
+
+    def __add__(self, other: Any) -> Tensor:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return ops.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return ops.sub(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return ops.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return ops.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return ops.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return ops.div(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return ops.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return ops.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return ops.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return ops.neg(self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return ops.abs(self)
+
+    add, sub, mul, div, pow, matmul, neg, abs = (
+        __add__, __sub__, __mul__, __truediv__, __pow__, __matmul__, __neg__, __abs__,
+    )  # fmt: skip
+    true_divide, divide, multiply, subtract, negative, mm, bmm = div, div, mul, sub, neg, matmul, matmul
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return _plain(np.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return _plain(np.floor_divide, other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _plain(np.mod, self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _plain(np.mod, other, self)
+
+    # -------------------------------------------------------------------------------------------- comparison and logic
+
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+        return _plain(np.equal, self, other)
+
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+        return _plain(np.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _plain(np.less, self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _plain(np.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _plain(np.greater, self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _plain(np.greater_equal, self, other)
+
+    eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
+
+    def __and__(self, other: Any) -> Tensor:
+        return _plain(np.bitwise_and, self, other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return _plain(np.bitwise_or, self, other)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return _plain(np.bitwise_xor, self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Tensor:
+        return _plain(np.invert, self)
+
+    logical_not = __invert__
+
+    def isnan(self) -> Tensor:
+        return _plain(np.isnan, self)
+
+    def isinf(self) -> Tensor:
+        return _plain(np.isinf, self)
+
+    def isfinite(self) -> Tensor:
+        return _plain(np.isfinite, self)
+
+    def all(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        return Tensor(np.all(self.array, axis=dim, keepdims=keepdim))
+
+    def any(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        return Tensor(np.any(self.array, axis=dim, keepdims=keepdim))
+
+    def equal(self, other: Tensor) -> builtins.bool:
+        return builtins.bool(np.array_equal(self.array, as_array(other)))
+
+    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: builtins.bool = False) -> builtins.bool:
+        return builtins.bool(np.allclose(self.array, as_array(other), rtol, atol, equal_nan))
+
+    # -------------------------------------------------------------------------------------------- functions of one number
+
+    def exp(self) -> Tensor:
+        return ops.exp(self)
+
+    def log(self) -> Tensor:
+        return ops.log(self)
+
+    def sqrt(self) -> Tensor:
+        return ops.sqrt(self)
+
+    def rsqrt(self) -> Tensor:
+        return 1.0 / ops.sqrt(self)
+
+    def reciprocal(self) -> Tensor:
+        return 1.0 / self
+
+    def square(self) -> Tensor:
+        return self * self
+
+    def sin(self) -> Tensor:
+        return ops.sin(self)
+
+    def cos(self) -> Tensor:
+        return ops.cos(self)
+
+    def tanh(self) -> Tensor:
+        return ops.tanh(self)
+
+    def sigmoid(self) -> Tensor:
+        return ops.sigmoid(self)
+
+    def relu(self) -> Tensor:
+        return ops.relu(self)
+
+    def sign(self) -> Tensor:
+        return _plain(np.sign, self)
+
+    def floor(self) -> Tensor:
+        return _plain(np.floor, self)
+
+    def ceil(self) -> Tensor:
+        return _plain(np.ceil, self)
+
+    def round(self) -> Tensor:
+        return _plain(np.round, self)
+
+    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
+        """At least `min` and at most `max`; a number or None each. The gradient passes at the edges."""
+        if min is None and max is None:
+            raise ValueError("clamp needs min, max or both")
+        return ops.clamp(self, min=_number(min), max=_number(max))
+
+    clip = clamp
+
+    def maximum(self, other: Any) -> Tensor:
+        return ops.maximum(self, other)
+
+    def minimum(self, other: Any) -> Tensor:
+        return ops.minimum(self, other)
+
+    def where(self, condition: Any, other: Any) -> Tensor:
+        """self where the condition holds, else other."""
+        return ops.where(self, other, condition=as_array(condition))
+
+    def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        """value where the mask is true, else self."""
+        return ops.where(value, self, condition=as_array(mask))
+
+    # -------------------------------------------------------------------------------------------- sums over axes
+
+    def sum(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None) -> Tensor:
+        out = ops.sum(self, dim=dim, keepdim=keepdim)
+        return out if dtype is None else out.to(dtype)
+
+    def mean(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        return ops.sum(self, dim=dim, keepdim=keepdim) / self._count(dim)
+
+    def _count(self, dim: Any) -> int:
+        """How many elements are reduced along dim."""
+        return int(np.prod([self.shape[i] for i in ops.axes(dim, self.ndim)])) if self.ndim else 1
+
+    def var(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
+        """The variance: squares of the distance from the mean, summed, over n - correction."""
+        correction = correction if unbiased is None else int(unbiased)
+        off = self - self.mean(dim, keepdim=True)
+        return (off * off).sum(dim, keepdim) / max(self._count(dim) - correction, 0)
+
+    def std(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
+        return self.var(dim, correction, keepdim, unbiased).sqrt()
+
+    def amax(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        """The largest; elements that tie share the gradient."""
+        return ops.amax(self, dim=dim, keepdim=keepdim)
+
+    def amin(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        return -ops.amax(-self, dim=dim, keepdim=keepdim)
+
+    def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
+        """The largest of all; along `dim` also where it is: (values, indices); with a tensor, the larger of the two."""
+        return self._extreme(dim, keepdim, ops.amax, Tensor.argmax) if not isinstance(dim, Tensor) else self.maximum(dim)
+
+    def min(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
+        """The smallest of all; along `dim` also where it is: (values, indices); with a tensor, the smaller of the two."""
+        return self._extreme(dim, keepdim, Tensor.amin, Tensor.argmin) if not isinstance(dim, Tensor) else self.minimum(dim)
+
+    def _extreme(self, dim: Any, keepdim: builtins.bool, over_all: Callable, place: Callable) -> Any:
+        if dim is None:
+            return over_all(self)
+        where = place(self, dim, keepdim=True)
+        values = self.gather(dim, where)
+        return values_and_indices(*((values, where) if keepdim else (values.squeeze(dim), where.squeeze(dim))))
+
+    def argmax(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
+        return Tensor(np.argmax(self.array, axis=dim, keepdims=keepdim))
+
+    def argmin(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
+        return Tensor(np.argmin(self.array, axis=dim, keepdims=keepdim))
+
+    def argsort(self, dim: int = -1, descending: builtins.bool = False) -> Tensor:
+        order = np.argsort(-self.array if descending else self.array, axis=dim, kind="stable")
+        return Tensor(order)
+
+    def sort(self, dim: int = -1, descending: builtins.bool = False) -> Any:
+        order = self.argsort(dim, descending)
+        return values_and_indices(self.gather(dim, order), order)
+
+    def topk(self, k: int, dim: int = -1, largest: builtins.bool = True) -> Any:
+        """The k largest along dim, falling, with their places."""
+        if k > self.shape[dim]:
+            raise ValueError(f"topk: k={k} is more than the {self.shape[dim]} elements along dim {dim}")
+        order = self.argsort(dim, descending=largest).narrow(dim, 0, k)
+        return values_and_indices(self.gather(dim, order), order)
+
+    def prod(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
+        """The product along dim (None: of all). Exact gradients where factors are zero."""
+        if dim is None:
+            return ops.prod(self.reshape(-1), dim=0)
+        return ops.prod(self, dim=dim, keepdim=keepdim)
+
+    def cumsum(self, dim: int) -> Tensor:
+        return ops.cumsum(self, dim=dim)
+
+    def logsumexp(self, dim: Any, keepdim: builtins.bool = False) -> Tensor:
+        return ops.logsumexp(self, dim=dim, keepdim=keepdim)
+
+    def norm(self) -> Tensor:
+        """The length of all elements as one vector."""
+        return (self * self).sum().sqrt()
+
+    # -------------------------------------------------------------------------------------------- shape
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return ops.reshape(self, shape=_sizes(shape))
+
+    def view(self, *shape: Any) -> Tensor:
+        """As reshape, which shares memory wherever NumPy can; view(dtype) is not offered."""
+        return ops.reshape(self, shape=_sizes(shape))
+
+    def view_as(self, other: Tensor) -> Tensor:
+        return self.reshape(other.shape)
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        if not self.ndim:
+            return self.reshape(1)
+        start, end = start_dim % self.ndim, end_dim % self.ndim
+        return self.reshape(*self.shape[:start], -1, *self.shape[end + 1 :]) if self.numel() else self.reshape(
+            *self.shape[:start], int(np.prod(self.shape[start : end + 1])), *self.shape[end + 1 :])  # fmt: skip
+
+    def permute(self, *dims: Any) -> Tensor:
+        dims = _sizes(dims)
+        ops.axes(dims, self.ndim)
+        return ops.permute(self, dims=dims)
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor:
+        dims = list(range(self.ndim))
+        if dims:
+            dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+        return ops.permute(self, dims=tuple(dims))
+
+    swapaxes = transpose
+
+    def t(self) -> Tensor:
+        if self.ndim > 2:
+            raise ValueError(f"t() takes a matrix, not a tensor of shape {self.shape}: use transpose(dim0, dim1)")
+        return self.T
+
+    @property
+    def T(self) -> Tensor:
+        return ops.permute(self, dims=tuple(range(self.ndim))[::-1])
+
+    @property
+    def mT(self) -> Tensor:
+        return self.transpose(-2, -1)
+
+    def unsqueeze(self, dim: int) -> Tensor:
+        dim = dim % (self.ndim + 1)
+        return ops.reshape(self, shape=(*self.shape[:dim], 1, *self.shape[dim:]))
+
+    def squeeze(self, dim: Any = None) -> Tensor:
+        along = ops.axes(dim, self.ndim)
+        return ops.reshape(self, shape=tuple(n for i, n in enumerate(self.shape) if i not in along or n != 1))
+
+    def expand(self, *sizes: Any) -> Tensor:
+        sizes = _sizes(sizes)
+        known = (None,) * (len(sizes) - self.ndim) + self.shape
+        return ops.expand(self, shape=tuple(k if n == -1 else n for n, k in zip(sizes, known, strict=True)))
+
+    def expand_as(self, other: Tensor) -> Tensor:
+        return self.expand(other.shape)
+
+    def repeat(self, *repeats: Any) -> Tensor:
+        """Copies along each axis: (2, 3).repeat(4, 1) -> (8, 3)."""
+        repeats = _sizes(repeats)
+        x = self.reshape((1,) * (len(repeats) - self.ndim) + self.shape)
+        pairs = [n for r, size in zip(repeats, x.shape, strict=True) for n in (r, size)]
+        x = x.reshape([n for size in x.shape for n in (1, size)]).expand(pairs)
+        return x.reshape([r * size for r, size in zip(repeats, pairs[1::2], strict=True)])
+
+    tile = repeat
+
+    def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Tensor:
+        """Each element `repeats` times in a row along dim (None: of the flattened tensor)."""
+        if dim is None:
+            return self.reshape(-1).repeat_interleave(repeats, 0)
+        return self.index_select(dim, np.repeat(np.arange(self.shape[dim]), as_array(repeats)))
+
+    def contiguous(self) -> Tensor:
+        return self if self.array.flags.c_contiguous else self.clone()
+
+    def is_contiguous(self) -> builtins.bool:
+        return self.array.flags.c_contiguous
+
+    def clone(self) -> Tensor:
+        """A copy, with the gradient passing through."""
+        return ops.clone(self)
+
+    def narrow(self, dim: int, start: int, length: int) -> Tensor:
+        return self[(slice(None),) * (dim % self.ndim) + (slice(start, start + length),)]
+
+    def split(self, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+        """Pieces along dim: of this size (the last may be smaller), or of the sizes listed."""
+        total = self.shape[dim]
+        if isinstance(split_size, (int, np.integer)):
+            if split_size <= 0:
+                raise ValueError(f"split: a size of {split_size} makes no pieces")
+            sizes = [min(split_size, total - i) for i in range(0, total, split_size)] or [0]
+        else:
+            sizes = list(split_size)
+            if builtins.sum(sizes) != total:
+                raise ValueError(f"split: sizes {sizes} add up to {builtins.sum(sizes)}, not to {total}")
+        ends = np.cumsum(sizes).tolist()
+        return tuple(self.narrow(dim, end - size, size) for end, size in zip(ends, sizes, strict=True))
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        return self.split(max(1, -(-self.shape[dim] // chunks)), dim)
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        return tuple(self.select(dim, i) for i in range(self.shape[dim]))
+
+    def select(self, dim: int, index: int) -> Tensor:
+        return self[(slice(None),) * (dim % self.ndim) + (index,)]
+
+    def flip(self, *dims: Any) -> Tensor:
+        along = ops.axes(_sizes(dims), self.ndim)
+        return self[tuple(slice(None, None, -1) if i in along else slice(None) for i in range(self.ndim))]
+
+    def roll(self, shifts: Any, dims: Any = None) -> Tensor:
+        """Move along dims, what falls off the end coming in at the start."""
+        if dims is None:
+            return self.reshape(-1).roll(shifts, 0).reshape(self.shape)
+        x = self
+        for shift, dim in zip(_sizes((shifts,)), _sizes((dims,)), strict=True):
+            cut = -shift % x.shape[dim] if x.shape[dim] else 0
+            x = ops.cat(x.narrow(dim, cut, x.shape[dim] - cut), x.narrow(dim, 0, cut), dim=dim)
+        return x
+
+    def tril(self, diagonal: int = 0) -> Tensor:
+        """Zeros above the diagonal."""
+        return ops.where(self, 0, condition=np.tri(*self.shape[-2:], k=diagonal, dtype=builtins.bool))
+
+    def triu(self, diagonal: int = 0) -> Tensor:
+        """Zeros below the diagonal."""
+        return ops.where(0, self, condition=np.tri(*self.shape[-2:], k=diagonal - 1, dtype=builtins.bool))
+
+    def diagonal(self) -> Tensor:
+        n = min(self.shape[-2:])
+        return self[..., np.arange(n), np.arange(n)]
+
+    # -------------------------------------------------------------------------------------------- places
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return ops.getitem(self, index=_index(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        index = _index(index)
+        if not self._tracks(value):
+            self.array[index] = as_array(value) if not np.isscalar(value) else value
+            mark_written(self.array)
+        else:
+            self._become(ops.put(self, value, index=index))
+
+    def gather(self, dim: int, index: Any) -> Tensor:
+        """y[i][j][k] = self[index[i][j][k]][j][k] for dim = 0, and so on. index may be smaller than self off dim."""
+        return self[_along(self, dim, index)]
+
+    def scatter(self, dim: int, index: Any, src: Any) -> Tensor:
+        """A copy with src at the places that gather would read."""
+        places = _along(self, dim, index)
+        src = src[tuple(slice(n) for n in places[0].shape)] if isinstance(src, Tensor) and src.ndim else src
+        return ops.put(self, src, index=places)
+
+    def scatter_add(self, dim: int, index: Any, src: Tensor) -> Tensor:
+        """A copy with src added at the places that gather would read, twice where a place is named twice."""
+        places = _along(self, dim, index)
+        return self + ops.unindex(src[tuple(slice(n) for n in places[0].shape)], index=places, shape=self.shape)
+
+    def index_select(self, dim: int, index: Any) -> Tensor:
+        return self[(slice(None),) * (dim % self.ndim) + (as_array(index),)]
+
+    def index_add(self, dim: int, index: Any, source: Tensor) -> Tensor:
+        places = (slice(None),) * (dim % self.ndim) + (as_array(index),)
+        return self + ops.unindex(source, index=places, shape=self.shape)
+
+    def take(self, index: Any) -> Tensor:
+        """Elements of the flattened tensor."""
+        return self.reshape(-1)[as_array(index)]
+
+    def masked_select(self, mask: Any) -> Tensor:
+        return self[as_array(mask).astype(builtins.bool)]
+
+    def nonzero(self, as_tuple: builtins.bool = False) -> Any:
+        places = np.nonzero(self.array)
+        return tuple(Tensor(p) for p in places) if as_tuple else Tensor(np.stack(places, -1))
+
+    def unique(self) -> Tensor:
+        return Tensor(np.unique(self.array))
+
+    # -------------------------------------------------------------------------------------------- fused functions
+
+    def softmax(self, dim: int, dtype: Any = None) -> Tensor:
+        return fused.softmax(self if dtype is None else self.to(dtype), dim=dim)
+
+    def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
+        return fused.log_softmax(self if dtype is None else self.to(dtype), dim=dim)
+
+    # -------------------------------------------------------------------------------------------- dtype
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """to(dtype), to(other tensor) or to("cpu"): the same values in that dtype."""
+        for target in (*args, *kwargs.values()):
+            if isinstance(target, Tensor):
+                target = target.dtype
+            if str(target).startswith("cuda"):
+                raise RuntimeError("no CUDA here: tensors live on the CPU")
+            if str(target) != "cpu" and not isinstance(target, (builtins.bool, type(None))):
+                return self if np.dtype(target) == self.dtype else ops.cast(self, dtype=np.dtype(target))
+        return self
+
+    astype = type = to
+
+    def type_as(self, other: Tensor) -> Tensor:
+        return self.to(other.dtype)
+
+    def float(self) -> Tensor:
+        return self.to(float32)
+
+    def double(self) -> Tensor:
+        return self.to(float64)
+
+    def half(self) -> Tensor:
+        return self.to(float16)
+
+    def long(self) -> Tensor:
+        return self.to(int64)
+
+    def int(self) -> Tensor:
+        return self.to(int32)
+
+    def bool(self) -> Tensor:
+        return self.to(bool_)
+
+    def cpu(self) -> Tensor:
+        return self
+
+    # -------------------------------------------------------------------------------------------- in place
+
+    def _tracks(self, *others: Any) -> builtins.bool:
+        """Whether a change in place has to be recorded."""
+        return state.recording and (
+            self.requires_grad or builtins.any(isinstance(o, Traced) and o.requires_grad for o in others)
+        )
+
+    def _become(self, out: Tensor) -> Tensor:
+        """Take the values and the history of `out`, in this tensor's own memory."""
+        if out.shape != self.shape:
+            raise ValueError(f"an in-place change cannot turn shape {self.shape} into {out.shape}")
+        if state.recording and (out.requires_grad or self.requires_grad):
+            if self.node is None and self.requires_grad:
+                raise RuntimeError("a leaf that requires a gradient cannot be changed in place: use no_grad() or a new tensor")
+            if self.base is not None or self.viewed:
+                raise RuntimeError(
+                    "this tensor shares its memory with another (a view): changing it in place while gradients are "
+                    "recorded is refused. Use the form that makes a new tensor, or clone() first"
+                )
+            self.node, self.requires_grad = out.node, out.requires_grad
+        np.copyto(self.array, out.array, casting="same_kind")
+        mark_written(self.array)
+        return self
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._become(self + other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._become(self - other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._become(self * other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._become(self / other)
+
+    def __ipow__(self, other: Any) -> Tensor:
+        return self._become(self**other)
+
+    def add_(self, other: Any, alpha: Any = 1) -> Tensor:
+        return self._become(self + (other if alpha == 1 else alpha * other))
+
+    sub_, mul_, div_ = __isub__, __imul__, __itruediv__
+
+    def zero_(self) -> Tensor:
+        return self.fill_(0)
+
+    def fill_(self, value: Any) -> Tensor:
+        return self._become(ops.put(self, value, index=...))
+
+    def copy_(self, source: Any) -> Tensor:
+        return self._become(ops.put(self, source if isinstance(source, Traced) else as_array(source), index=...))
+
+    def masked_fill_(self, mask: Any, value: Any) -> Tensor:
+        return self._become(self.masked_fill(mask, value))
+
+    def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
+        return self._become(self.clamp(min, max))
+
+    def relu_(self) -> Tensor:
+        return self._become(self.relu())
+
+    def index_add_(self, dim: Any, index: Any, source: Tensor) -> Tensor:
+        return self._become(self.index_add(dim, index, source))
+
+    def scatter_(self, dim: Any, index: Any, src: Any) -> Tensor:
+        return self._become(self.scatter(dim, index, src))
+
+    def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Tensor:
+        draw = (generator or default_generator()).normal(mean, std, self.shape)
+        return self.copy_(draw.astype(self.dtype))
+
+    def uniform_(self, low: Any = 0.0, high: Any = 1.0, generator: Any = None) -> Tensor:
+        draw = (generator or default_generator()).uniform(low, high, self.shape)
+        return self.copy_(draw.astype(self.dtype))
+
+
+Tensor.result = Tensor
+
+
+def _weak(tensor: Tensor) -> Callable[[], Tensor | None]:
+    import weakref
+
+    return weakref.ref(tensor)
+
+
+def _plain(function: Callable, *inputs: Any) -> Tensor:
+    """A NumPy function that carries no gradient."""
+    return Tensor(np.asarray(function(*(x.array if isinstance(x, Traced) else x for x in inputs))))
+
+
+def _number(x: Any) -> Any:
+    return x.array if isinstance(x, Traced) else x
+
+
+def _sizes(sizes: tuple) -> tuple[int, ...]:
+    """Sizes given as f(2, 3), f((2, 3)) or f(tensor_size): one tuple of ints."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    return tuple(int(n) for n in sizes)
+
+
+def _index(index: Any) -> Any:
+    """An index with its tensors and lists as arrays."""
+    if isinstance(index, tuple):
+        return tuple(_index(i) for i in index)
+    if isinstance(index, Traced):
+        index = index.array
+    elif isinstance(index, list):
+        index = np.asarray([i.item() if isinstance(i, Traced) else i for i in index], dtype=None if index else np.intp)
+    if isinstance(index, np.ndarray):
+        if index.dtype.kind not in "biu":
+            raise IndexError(f"an index holds integers or booleans, not {index.dtype}")
+        return index if index.ndim or index.dtype.kind == "b" else int(index)
+    return index
+
+
+def _along(x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, ...]:
+    """The index of gather: the given one along dim, every place's own along the other axes."""
+    index = as_array(index)
+    if index.ndim != x.ndim:
+        raise ValueError(f"gather: an index of shape {index.shape} for a tensor of shape {x.shape}: the ranks must be equal")
+    places = list(np.indices(index.shape, sparse=True))
+    places[dim] = index
+    return tuple(np.broadcast_arrays(*places))
