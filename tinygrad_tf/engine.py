@@ -13,7 +13,6 @@ A rule is a tuple with one function per input, or one function that returns the 
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from .errors import describe
+from .lines import user_line
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -155,7 +155,7 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             value = np.asarray(value)
         if cls is None:
             return value
-        if value.dtype is FLOAT64 and all(getattr(a, "dtype", None) != FLOAT64 for a in arrays):
+        if value.dtype is FLOAT64 and "dtype" not in settings and all(getattr(a, "dtype", None) != FLOAT64 for a in arrays):
             value = value.astype(FLOAT32)  # float64 only where the user asked for it
         out = object.__new__(cls)
         out.array, out.grad, out.hooks, out.viewed = value, None, None, False
@@ -293,12 +293,10 @@ def _owner(array: np.ndarray) -> np.ndarray:
 
 def mark_written(array: np.ndarray) -> None:
     """Note that this memory was changed in place now, so that a backward that still needs the old values can say so."""
-    owner, frame = _owner(array), sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tinygrad_tf."):
-        frame = frame.f_back
+    owner = _owner(array)
     key = id(owner)
     reference = weakref.ref(owner, lambda _: _written.pop(key, None))
-    _written[key] = (reference, next(_serial), f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    _written[key] = (reference, next(_serial), user_line())
 
 
 def _check_not_written(node: Node) -> None:
@@ -319,7 +317,9 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     if g.shape == shape:
         return g
     extra = g.ndim - len(shape)
-    g = np.sum(g, axis=tuple(range(extra))) if extra > 0 else g
+    if extra < 0:
+        return g
+    g = np.sum(g, axis=tuple(range(extra))) if extra else g
     stretched = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
     return np.sum(g, axis=stretched, keepdims=True) if stretched else g
 

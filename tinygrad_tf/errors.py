@@ -25,15 +25,15 @@ def describe(error: Exception, op: Any, arrays: list, settings: dict, scope: Any
 
 
 def _reason(name: str, shapes: list[tuple[int, ...]], error: Exception) -> str:
-    if name == "matmul" and len(shapes) == 2:
-        a, b = shapes
+    if name in ("matmul", "linear"):
+        a, b, *_ = shapes
         if not a or not b:
             return "a 0-d tensor has no rows or columns; use * to scale by a number"
-        inner = b[-2] if len(b) > 1 else b[0]
+        inner = b[-1] if name == "linear" else b[-2] if len(b) > 1 else b[0]
         if a[-1] != inner:
             return f"inner sizes {a[-1]} and {inner} differ"
     if "broadcast" in str(error) and len(shapes) > 1:
-        for axis in range(1, 1 + max(map(len, shapes))):
+        for axis in range(3 if name == "matmul" else 1, 1 + max(map(len, shapes))):
             sizes = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}
             if len(sizes) > 1:
                 return f"sizes {' and '.join(map(str, sorted(sizes)))} on axis {-axis} differ and neither is 1"

@@ -95,10 +95,11 @@ def randn(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad
     return Tensor((generator or default_generator()).standard_normal(_sizes(size), dtype), requires_grad)
 
 
-def randint(low: int, high: Any, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
+def randint(low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
     """Integers low ... high - 1; randint(high, size) starts from 0."""
     if size is None:
-        low, high, size = 0, low, high
+        high, size = None, high
+    low, high = (0, low) if high is None else (low, high)
     return Tensor((generator or default_generator()).integers(low, high, size, dtype))
 
 
@@ -135,8 +136,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def where(condition: Any, input: Any, other: Any) -> Tensor:
     """input where the condition holds, else other."""
-    out = ops.where(input, other, condition=as_array(condition))
-    return out if isinstance(out, Tensor) else Tensor(out)
+    return ops.where(as_tensor(input) if not isinstance(other, Tensor) else input, other, condition=as_array(condition))
 
 
 def maximum(input: Any, other: Any) -> Tensor:

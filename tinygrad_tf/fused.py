@@ -10,11 +10,10 @@ import math
 
 import numpy as np
 
-from . import ops
+from . import ops, special
 from .attention import attend, attend_back
 from .engine import op
 from .ops import axes, getitem, matmul, reshape
-from .special import gaussian
 
 # ------------------------------------------------------------------------------------------------ linear
 
@@ -33,7 +32,7 @@ def linear(x, w, *bias):
     def flat(g):
         return ops.dense(g.reshape(-1, w.shape[0]))
 
-    rules = (lambda g: (flat(g) @ w).reshape(x.shape), lambda g: flat(g).T @ rows, lambda g: flat(g).sum(0))
+    rules = (lambda g: (flat(g) @ w).reshape(x.shape), lambda g: flat(g).T @ rows, lambda g: _over_rows(g))
     return y.reshape(*x.shape[:-1], w.shape[0]), rules[: 2 + len(bias)]
 
 
@@ -177,8 +176,8 @@ def layer_norm(x, *affine, eps=1e-5):
     With n the normalised row and h = g * gain: dx = (h - mean(h) - n * mean(h * n)) / sqrt(var + eps);
     dgain = sum(g * n);  dshift = sum(g). The variance divides by d.
     """
-    n = x - x.mean(axis=-1, keepdims=True)
-    r = 1 / np.sqrt(_dot(n, n) / x.shape[-1] + eps)
+    n = x - _mean(x)
+    r = 1 / np.sqrt(_mean(n, n) + eps)
     n *= r
     y = n * affine[0] if affine else n
     if len(affine) > 1:
@@ -186,11 +185,11 @@ def layer_norm(x, *affine, eps=1e-5):
 
     def rule(g):
         h = g * affine[0] if affine else g.copy()
-        along = _dot(h, n) / x.shape[-1]
-        h -= h.mean(axis=-1, keepdims=True)
+        along = _mean(h, n)
+        h -= _mean(h)
         h -= n * along
         h *= r
-        return (h, *(_over_rows(g * n), _over_rows(g))[: len(affine)])
+        return (h, *(_over_rows(g, n), _over_rows(g))[: len(affine)])
 
     return y, rule
 
@@ -209,15 +208,15 @@ def rms_norm(x, *gain, eps=1e-6):
 
     With n the normalised row and h = g * gain: dx = (h - n * mean(h * n)) / sqrt(mean(x^2) + eps);  dgain = sum(g * n).
     """
-    r = 1 / np.sqrt(_dot(x, x) / x.shape[-1] + eps)
+    r = 1 / np.sqrt(_mean(x, x) + eps)
     n = x * r
     y = n * gain[0] if gain else n
 
     def rule(g):
         h = g * gain[0] if gain else g.copy()
-        h -= n * (_dot(h, n) / x.shape[-1])
+        h -= n * _mean(h, n)
         h *= r
-        return (h, _over_rows(g * n)) if gain else (h,)
+        return (h, _over_rows(g, n)) if gain else (h,)
 
     return y, rule
 
@@ -228,17 +227,35 @@ def _(x, *gain, eps=1e-6):
     return n * gain[0] if gain else n
 
 
-def _dot(a, b):
-    """(..., d), (..., d) -> (..., 1)   row by row"""
-    return np.einsum("...d,...d->...", a, b)[..., None]
+def _mean(a, b=None):
+    """(..., d) -> (..., 1)   the mean of a * b (or of a) in each row; as products of matrices, which beat NumPy's mean"""
+    if b is None:
+        return (a @ np.full((a.shape[-1], 1), 1 / a.shape[-1], a.dtype)) if a.ndim > 1 else a.mean(keepdims=True)
+    return (np.vecdot(a, b) * a.dtype.type(1 / a.shape[-1]))[..., None]
 
 
-def _over_rows(g):
-    """(..., d) -> (d,)"""
-    return g.reshape(-1, g.shape[-1]).sum(axis=0)
+def _over_rows(a, b=None):
+    """(..., d) -> (d,)   the sum of a * b (or of a) over all rows"""
+    a = a.reshape(-1, a.shape[-1])
+    if b is None:
+        return np.ones(len(a), a.dtype) @ a
+    return np.einsum("nd,nd->d", a, b.reshape(a.shape))
 
 
 # ------------------------------------------------------------------------------------------------ activations
+
+PIECE = 1 << 15  # numbers
+
+
+def _in_pieces(formula, like, *arrays):
+    """formula(*arrays) elementwise, piece by piece: a long formula then meets each piece in the core's cache."""
+    if like.size <= PIECE:
+        return formula(*arrays)
+    y = np.empty(like.shape, like.dtype)
+    flat, parts = y.reshape(-1), [a.reshape(-1) for a in arrays]
+    for i in range(0, y.size, PIECE):
+        flat[i : i + PIECE] = formula(*(part[i : i + PIECE] for part in parts))
+    return y
 
 
 @op
@@ -247,8 +264,19 @@ def gelu(x):
 
     dx = g * (P(x) + x * p(x)), p the density.
     """
-    below, bell = gaussian(x)
-    return x * below, (lambda g: g * (below + x * bell * (1 / math.sqrt(2 * math.pi))),)
+    below = _in_pieces(special.normal_below, x, x)
+
+    def slope(g, x, below):
+        d = np.asarray(x * x)
+        d *= -0.5
+        np.exp(d, out=d)
+        d *= x
+        d *= 1 / math.sqrt(2 * math.pi)
+        d += below
+        d *= g
+        return d
+
+    return x * below, (lambda g: _in_pieces(slope, x, g, x, below),)
 
 
 @gelu.reference
@@ -258,9 +286,8 @@ def _(x):
 
 @op
 def normal_below(x):
-    """(...) -> (...)   y = P(x), the share of a standard normal below x; its slope is the density"""
-    y = gaussian(np.asarray(x))[0]
-    return y, (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
+    """(...) -> (...)   y = P(x), the share of a standard normal distribution below x; its slope is the density"""
+    return special.normal_below(np.asarray(x)), (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
 
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
@@ -272,30 +299,32 @@ def gelu_tanh(x):
 
     dx = g * ((1 + t) / 2 + x * (1 - t^2) / 2 * sqrt(2/pi) * (1 + 0.134145 x^2)).
     """
-    t = np.asarray(x * x)
-    t *= 0.044715
-    t += 1
-    t *= x
-    t *= _TANH_SCALE
-    np.tanh(t, out=t)
-    y = t + 1
-    y *= x
-    y *= 0.5
 
-    def rule(g):
+    def value(x):
+        t = np.asarray(x * x)
+        t *= 0.044715 * _TANH_SCALE
+        t += _TANH_SCALE
+        t *= x
+        np.tanh(t, out=t)
+        return t
+
+    def slope(g, x, t):
         d = np.asarray(x * x)
-        d *= 3 * 0.044715
-        d += 1
+        d *= 3 * 0.044715 * _TANH_SCALE
+        d += _TANH_SCALE
         d *= x
-        d *= _TANH_SCALE
         d *= 1 - t * t
         d += t
         d += 1
-        d *= 0.5
         d *= g
+        d *= 0.5
         return d
 
-    return y, (rule,)
+    t = _in_pieces(value, x, x)
+    y = np.asarray(t + 1)
+    y *= x
+    y *= 0.5
+    return y, (lambda g: _in_pieces(slope, x, g, x, t),)
 
 
 @gelu_tanh.reference
@@ -309,8 +338,8 @@ def silu(x):
 
     dx = g * s * (1 + x * (1 - s)).
     """
-    s = _sigmoid(x)
-    return x * s, (lambda g: g * (s * (1 + x * (1 - s))),)
+    s = _in_pieces(_sigmoid, x, x)
+    return x * s, (lambda g: _in_pieces(lambda g, x, s: g * (s * (1 + x * (1 - s))), x, g, x, s),)
 
 
 @silu.reference
@@ -324,16 +353,18 @@ def swiglu(gate, up):
 
     dup = g * gate * s;  dgate = g * up * s * (1 + gate * (1 - s)).
     """
-    s = _sigmoid(gate)
+    s = _in_pieces(_sigmoid, gate, gate)
     a = gate * s
 
-    def rule(g):
-        d = np.asarray(s * (1 + gate - a))
+    def slope(g, gate, up, s, a):
+        d = np.asarray(gate - a)
+        d += 1
+        d *= s
         d *= up
         d *= g
-        return d, g * a
+        return d
 
-    return a * up, rule
+    return a * up, lambda g: (_in_pieces(slope, gate, g, gate, up, s, a), g * a)
 
 
 @swiglu.reference
@@ -344,8 +375,8 @@ def _(gate, up):
 def _sigmoid(x):
     s = np.asarray(x * 0.5)
     np.tanh(s, out=s)
-    s += 1
     s *= 0.5
+    s += 0.5
     return s
 
 
@@ -359,15 +390,16 @@ def rotary(x, *, cos, sin, interleaved=False):
     (a, b) -> (a cos - b sin, a sin + b cos). The pairs are (x_i, x_{i + D/2}), or neighbours if interleaved.
     Backward turns g by the opposite angle.
     """
+    join = _interleave if interleaved else _side_by_side
+    cos, sin = join(cos, cos), join(-sin, sin)
 
     def turn(x, sin):
-        y = np.empty(x.shape, x.dtype)
+        y, other = x * cos, np.empty_like(x)
         a, b = _pairs(x, interleaved)
-        ya, yb = _pairs(y, interleaved)
-        np.multiply(a, cos, out=ya)
-        ya -= b * sin
-        np.multiply(b, cos, out=yb)
-        yb += a * sin
+        other_a, other_b = _pairs(other, interleaved)
+        other_a[...], other_b[...] = b, a
+        other *= sin
+        y += other
         return y
 
     return turn(x, sin), (lambda g: turn(g, -sin),)
@@ -378,13 +410,19 @@ def _pairs(x, interleaved):
     return (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
 
 
+def _side_by_side(a, b):
+    return np.concatenate([a, b], axis=-1)
+
+
+def _interleave(a, b):
+    return np.stack([a, b], axis=-1).reshape(*a.shape[:-1], -1)
+
+
 @rotary.reference
 def _(x, *, cos, sin, interleaved=False):
     half = x.shape[-1] // 2
-    if interleaved:
-        a, b = getitem(x, index=(..., slice(0, None, 2))), getitem(x, index=(..., slice(1, None, 2)))
-    else:
-        a, b = getitem(x, index=(..., slice(0, half))), getitem(x, index=(..., slice(half, None)))
+    places = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
+    a, b = (getitem(x, index=(..., place)) for place in places)
     first, second = a * cos - b * sin, a * sin + b * cos
     if not interleaved:
         return ops.cat(first, second, dim=-1)

@@ -18,7 +18,7 @@ from .engine import Node, Traced, composed, deposit, enable_grad, history, propa
 def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False) -> None:
     """Add d(sum(output * seed))/d(leaf) to the `grad` of every leaf that `output` depends on."""
     for leaf, g in _run([output], [seed], retain_graph, create_graph).items():
-        deposit(leaf, g)
+        deposit(leaf, g.clone() if isinstance(g, Traced) else g)  # the leaf owns its gradient: a rule may return a view
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
@@ -30,7 +30,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """
     outputs = [outputs] if isinstance(outputs, Traced) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Traced) else list(inputs)
-    seeds = [grad_outputs] if isinstance(grad_outputs, Traced) else list(grad_outputs or [None] * len(outputs))
+    if grad_outputs is None:
+        seeds = [None] * len(outputs)
+    else:
+        seeds = [grad_outputs] if isinstance(grad_outputs, (Traced, np.ndarray)) else list(grad_outputs)
     caught: dict[Node, Any] = {}
     watched = [(x.node, lambda g, node=x.node: caught.__setitem__(node, g)) for x in inputs if x.node is not None]
     for node, watch in watched:
@@ -41,12 +44,12 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         leaves = _run(outputs, seeds, keep, create_graph, {x.node: x for x in inputs if x.node is not None})
     finally:
         for node, watch in watched:
-            node.watchers.remove(watch)
+            node.watchers = [other for other in node.watchers if other is not watch]
     found = [caught.get(x.node) if x.node is not None else leaves.get(x) for x in inputs]
     for i, (x, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None and not allow_unused:
             raise RuntimeError(f"input {i} of shape {x.array.shape} was not used to compute the outputs; pass allow_unused=True")
-    return tuple(g if g is None or isinstance(g, Traced) else x.result(g) for x, g in zip(inputs, found, strict=True))
+    return tuple(g if g is None or isinstance(g, Traced) else x.result(np.array(g)) for x, g in zip(inputs, found, strict=True))
 
 
 def seed_for(output: Traced, seed: Any) -> Any:
@@ -99,6 +102,8 @@ def _rerun(order: list[Node], known: dict[Node, Traced]) -> Callable:
             value, rules[node] = node.op.raw(*inputs, **node.settings)
             if not isinstance(value, Traced):
                 value = next(x.result for x in inputs if isinstance(x, Traced))(value)
+            if any(value is x for x in inputs):
+                value = _alias(value, node)
             value.node, value.requires_grad = node, True  # the same quantity: further derivatives flow through its own history
         else:
             with composed():

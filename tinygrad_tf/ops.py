@@ -9,6 +9,8 @@ on a tie, and so do amax and amin among all elements that tie.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .engine import op
@@ -105,8 +107,8 @@ def tanh(x):
 
 @op
 def sigmoid(x):
-    """(...) -> (...)   y = 1 / (1 + e ** -x), by way of tanh, which never overflows"""
-    y = 0.5 * np.tanh(0.5 * x) + 0.5
+    """(...) -> (...)   y = 1 / (1 + e ** -x), written so that nothing overflows and a y near 0 keeps its digits"""
+    y = np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
     return y, (lambda g: g * (y * (1 - y)),)
 
 
@@ -119,14 +121,16 @@ def abs(x):
 @op
 def relu(x):
     """(...) -> (...)   y = max(x, 0)"""
-    return np.maximum(x, 0), (lambda g: g * (x > 0),)
+    y = np.maximum(x, 0)
+    return y, (lambda g: g * (y > 0),)
 
 
 @op
 def clamp(x, *, min=None, max=None):
     """(...) -> (...)   y = x, but at least min and at most max; None is no limit"""
     y = np.clip(x, min, max)
-    return y, (lambda g: g * (x == y),)
+    inside = x == y
+    return y, (lambda g: g * inside,)
 
 
 @op
@@ -174,6 +178,14 @@ def axes(dim, ndim: int) -> tuple[int, ...]:
     return found if ndim else ()
 
 
+def axis(dim, ndim: int) -> int:
+    """The one axis that `dim` names, as a number from 0."""
+    found = axes(dim, ndim)
+    if len(found) != 1:
+        raise ValueError(f"dim={dim} must name one axis of a tensor with {ndim} axes")
+    return found[0]
+
+
 def spread(g, shape, along, keepdim):
     """Bring a reduced array back to `shape`: put back the axes that were reduced, and repeat along them."""
     if not keepdim:
@@ -215,28 +227,30 @@ def logsumexp(x, *, dim, keepdim=False):
 @op
 def cumsum(x, *, dim):
     """(...) -> (...)   y_i = x_0 + ... + x_i along dim"""
-    (axis,) = axes(dim, x.ndim)
-    return np.cumsum(x, axis=axis), (lambda g: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),)
+    along = axis(dim, x.ndim)
+    return np.cumsum(x, axis=along), (lambda g: np.flip(np.cumsum(np.flip(g, along), axis=along), along),)
 
 
 @op
 def prod(x, *, dim, keepdim=False):
     """(...) -> (... less dim)   y = product along dim; the slope in each factor is the product of the others"""
-    (axis,) = axes(dim, x.ndim)
-    ones = np.ones_like(np.take(x, [0] if x.shape[axis] else [], axis=axis))
-    before = np.cumprod(np.concatenate([ones, x], axis), axis=axis).take(range(x.shape[axis]), axis)
-    after = np.flip(np.cumprod(np.flip(np.concatenate([x, ones], axis), axis), axis=axis), axis).take(range(1, x.shape[axis] + 1), axis)
-    others = before * after  # no division: a factor may be zero
-    return np.prod(x, axis=axis, keepdims=keepdim), (lambda g: spread(g, x.shape, (axis,), keepdim) * others,)
+    along = axis(dim, x.ndim)
+    factors = np.moveaxis(x, along, -1)
+    one = np.ones_like(factors[..., :1])
+    before = np.cumprod(np.concatenate([one, factors], -1), -1)[..., : x.shape[along]]
+    after = np.cumprod(np.concatenate([one, factors[..., ::-1]], -1), -1)[..., : x.shape[along]][..., ::-1]
+    others = np.moveaxis(before * after, -1, along)  # no division: a factor may be zero
+    return np.prod(x, axis=along, keepdims=keepdim), (lambda g: spread(g, x.shape, (along,), keepdim) * others,)
 
 
 @prod.reference
 def _(x, *, dim, keepdim=False):
-    (axis,) = axes(dim, x.ndim)
-    y = spread(np.asarray(1, dtype=x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]), (), True)
-    for i in range(x.shape[axis]):
-        y = mul(y, getitem(x, index=(slice(None),) * axis + (slice(i, i + 1),)))
-    return y if keepdim else reshape(y, shape=x.shape[:axis] + x.shape[axis + 1 :])
+    along = axis(dim, x.ndim)
+    part = [getitem(x, index=(slice(None),) * along + (slice(i, i + 1),)) for i in range(x.shape[along])]
+    y = part[0] if part else add(sum(x, dim=along, keepdim=True), 1)  # no factor at all: 1
+    for factor in part[1:]:
+        y = mul(y, factor)
+    return y if keepdim else reshape(y, shape=x.shape[:along] + x.shape[along + 1 :])
 
 
 # ------------------------------------------------------------------------------------------------ products of matrices
@@ -272,7 +286,7 @@ def dense(x):
 
 
 def _flat(x):
-    return np.reshape(x, (-1, x.shape[-1]))
+    return np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def _first(x, axis):
@@ -307,8 +321,10 @@ def expand(x, *, shape):
 @op(view=True)
 def getitem(x, *, index):
     """(...) -> x[index]   any NumPy index"""
-    shape = x.shape
-    return x[index], (lambda g: unindex(g, index=index, shape=shape),)
+    shape, y = x.shape, x[index]
+    if isinstance(y, np.generic):  # a 0-d view in place of a copied number
+        y = x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    return y, (lambda g: unindex(g, index=index, shape=shape),)
 
 
 @op
@@ -341,11 +357,11 @@ def put(x, value, *, index):
 @op
 def cat(*parts, dim=0):
     """(..., n1, ...), (..., n2, ...), ... -> (..., n1 + n2 + ..., ...)   joined along dim"""
-    (axis,) = axes(dim, parts[0].ndim)
-    ends = np.cumsum([part.shape[axis] for part in parts]).tolist()
-    slices = [(slice(None),) * axis + (slice(end - p.shape[axis], end),) for end, p in zip(ends, parts, strict=True)]
-    rules = tuple((lambda g, place=place: getitem(g, index=place)) for place in slices)
-    return np.concatenate([np.asarray(part) for part in parts], axis), rules
+    along = axis(dim, parts[0].ndim)
+    y = np.concatenate([np.asarray(part) for part in parts], along)
+    ends = np.cumsum([part.shape[along] for part in parts]).tolist()
+    slices = [(slice(None),) * along + (slice(end - p.shape[along], end),) for end, p in zip(ends, parts, strict=True)]
+    return y, tuple((lambda g, place=place: getitem(g, index=place)) for place in slices)
 
 
 # NumPy's own functions, called on a tensor, run these. A rule written for arrays then works on tensors too.

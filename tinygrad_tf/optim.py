@@ -215,6 +215,54 @@ class AdamW(Adam):
         super().__init__(params, lr, betas, eps, weight_decay)
 
 
+class Muon(Optimizer):
+    """For the matrices inside a model: move by the momentum's nearest orthogonal matrix (Jordan et al. 2024).
+
+    u = g + momentum * v with v = momentum * v + g; then `ns_steps` Newton-Schulz steps bring every singular value of u near 1, so
+    that all directions of the update count alike. The step is scaled by 0.2 sqrt(max(rows, columns)), which makes its size that of
+    an AdamW step at the same lr (Liu et al. 2025). As torch.optim.Muon with adjust_lr_fn="match_rms_adamw".
+    """
+
+    moments = ("momentum_buffer",)
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True, ns_steps: int = 5):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+                                  "ns_steps": ns_steps})  # fmt: skip
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        super().add_param_group(group)
+        for p in self.param_groups[-1]["params"]:
+            if p.ndim != 2:
+                raise ValueError(f"Muon takes matrices, not a parameter of shape {p.shape}: give that one to AdamW")
+
+    def step(self) -> None:
+        for group, flat in zip(self.param_groups, self._flat, strict=True):
+            for part, _ in flat.gather():
+                for p, own in zip(flat.params, flat.parts, strict=True):
+                    if part.start <= own.start < part.stop:
+                        self._move(group, *(a[own].reshape(p.shape) for a in (flat.data, flat.grad, *flat.moments.values())))
+            mark_written(flat.data)
+
+    def _move(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, v: np.ndarray) -> None:
+        v *= group["momentum"]
+        v += g * (1 - group["momentum"])
+        u = g * (1 - group["momentum"]) + v * group["momentum"] if group["nesterov"] else v
+        p *= 1 - group["lr"] * group["weight_decay"]
+        p -= group["lr"] * 0.2 * math.sqrt(max(p.shape)) * orthogonal(u, group["ns_steps"])
+
+
+def orthogonal(x: np.ndarray, steps: int = 5) -> np.ndarray:
+    """(m, n) -> (m, n)   about U V^T, for x = U S V^T: a quintic whose iteration takes every singular value to 0.7 ... 1.2"""
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / (np.linalg.norm(x) + 1e-7)
+    for _ in range(steps):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
+    return x.T if tall else x
+
+
 # ------------------------------------------------------------------------------------------------ schedules
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import math
+import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import fused, higher, ops
-from .engine import Traced, mark_written, state
+from .engine import Traced, mark_written, promote, state
 from .random import default as default_generator
 
 float16, float32, float64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -29,8 +31,8 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray:
     else:
         if isinstance(data, (list, tuple)):
             data = [as_array(item) if isinstance(item, Traced) else item for item in data]
-        array = np.asarray(data)
-        if array.dtype == float64:
+        array = np.asarray(data, dtype)
+        if dtype is None and array.dtype == float64:
             array = array.astype(float32)
     if dtype is not None:
         array = array.astype(dtype, copy=False)
@@ -89,6 +91,7 @@ class Tensor(Traced):
             if array.shape != self.shape:
                 raise ValueError(f"data of shape {array.shape} cannot replace data of shape {self.shape}")
             self.array = array.astype(self.dtype, copy=False)
+            mark_written(self.array)
 
     def dim(self) -> int:
         return self.array.ndim
@@ -199,17 +202,23 @@ class Tensor(Traced):
         """Keep the gradient of this intermediate tensor in `grad` when backward passes through."""
         if self.node is None:
             return
-        reference = _weak(self)
+        reference = weakref.ref(self)
 
         def keep(g: Any) -> None:
             tensor = reference()
             if tensor is not None:
-                tensor.grad = g if isinstance(g, Traced) else Tensor(np.array(g))
+                g = g if isinstance(g, Traced) else Tensor(np.array(g))
+                tensor.grad = g if tensor.grad is None else tensor.grad + g
 
-        self.node.watchers = [*(self.node.watchers or ()), keep]
+        watchers = self.node.watchers or ()
+        if not builtins.any(watch.__name__ == "keep" for watch in watchers):
+            self.node.watchers = [*watchers, keep]
 
     def register_hook(self, hook: Callable) -> Callable[[], None]:
-        """Call `hook(gradient)` in backward; what it returns, if anything, replaces the gradient. Returns the remover."""
+        """Call `hook(gradient)` in backward; what it returns, if anything, replaces the gradient. Returns the remover.
+
+        Hooks run in the order of registration, then `retain_grad` keeps what they made of the gradient.
+        """
         if not self.requires_grad:
             raise RuntimeError("a hook needs a tensor that requires a gradient")
 
@@ -217,12 +226,17 @@ class Tensor(Traced):
             answer = hook(g if isinstance(g, Traced) else Tensor(g))
             return answer.array if isinstance(answer, Traced) and not isinstance(g, Traced) else answer
 
-        if self.node is None:
-            self.hooks = [*(self.hooks or ()), call]
-            hooks = self.hooks
-        else:
-            self.node.watchers = hooks = [*(self.node.watchers or ()), call]
-        return lambda: hooks.remove(call)
+        holder, field = (self, "hooks") if self.node is None else (self.node, "watchers")
+        hooks = [*(getattr(holder, field) or ()), call]
+        setattr(holder, field, sorted(hooks, key=lambda hook: hook.__name__ == "keep"))
+        reference = weakref.ref(holder)  # whoever keeps the remover does not keep the graph
+
+        def remove() -> None:
+            holder = reference()
+            if holder is not None:
+                setattr(holder, field, [hook for hook in getattr(holder, field) if hook is not call])
+
+        return remove
 
     # -------------------------------------------------------------------------------------------- NumPy meets Tensor
 
@@ -233,9 +247,11 @@ class Tensor(Traced):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs.get("out") is not None:
             raise TypeError("a Tensor cannot be written into a NumPy array: use stack() or cat(), or x.detach().numpy()")
-        if ufunc in ops.UFUNCS:
+        if ufunc in ops.UFUNCS and not kwargs:
             return ops.UFUNCS[ufunc](*inputs)
-        plain = ufunc(*(x.array if isinstance(x, Traced) else x for x in inputs), **kwargs)  # sign, comparisons: no gradient
+        if ufunc not in FLAT and state.recording and builtins.any(isinstance(x, Traced) and x.requires_grad for x in inputs):
+            raise TypeError(f"numpy.{ufunc.__name__} here would lose the gradient: use methods of Tensor, or x.detach()")
+        plain = ufunc(*(x.array if isinstance(x, Traced) else x for x in inputs), **kwargs)
         return Tensor(plain) if isinstance(plain, (np.ndarray, np.generic)) else plain
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
@@ -296,16 +312,16 @@ class Tensor(Traced):
     true_divide, divide, multiply, subtract, negative, mm, bmm = div, div, mul, sub, neg, matmul, matmul
 
     def __floordiv__(self, other: Any) -> Tensor:
-        return _plain(np.floor_divide, self, other)
+        return _plain(np.floor_divide, *promote((self, other), [self.array, _number(other)]))
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return _plain(np.floor_divide, other, self)
+        return _plain(np.floor_divide, *promote((other, self), [_number(other), self.array]))
 
     def __mod__(self, other: Any) -> Tensor:
-        return _plain(np.mod, self, other)
+        return self - self // other * other
 
     def __rmod__(self, other: Any) -> Tensor:
-        return _plain(np.mod, other, self)
+        return other - other // self * self
 
     # -------------------------------------------------------------------------------------------- comparison and logic
 
@@ -414,10 +430,13 @@ class Tensor(Traced):
         return _plain(np.round, self)
 
     def clamp(self, min: Any = None, max: Any = None) -> Tensor:
-        """At least `min` and at most `max`; a number or None each. The gradient passes at the edges."""
+        """At least `min` and at most `max`; a number, a tensor or None each. The gradient passes at the edges."""
         if min is None and max is None:
             raise ValueError("clamp needs min, max or both")
-        return ops.clamp(self, min=_number(min), max=_number(max))
+        if not isinstance(min, Tensor) and not isinstance(max, Tensor):
+            return ops.clamp(self, min=min, max=max)
+        x = self if min is None else ops.where(min, self, condition=(self < min).array)
+        return x if max is None else ops.where(max, x, condition=(x > max).array)
 
     clip = clamp
 
@@ -432,13 +451,14 @@ class Tensor(Traced):
         return ops.where(self, other, condition=as_array(condition))
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
-        """value where the mask is true, else self."""
+        """value where the mask is true, else self, in the dtype of self."""
+        value = self.dtype.type(value) if isinstance(value, (builtins.bool, int, float)) else value
         return ops.where(value, self, condition=as_array(mask))
 
     # -------------------------------------------------------------------------------------------- sums over axes
 
     def sum(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None) -> Tensor:
-        out = ops.sum(self, dim=dim, keepdim=keepdim)
+        out = ops.sum(_wide(self), dim=dim, keepdim=keepdim)
         return out if dtype is None else out.to(dtype)
 
     def mean(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
@@ -455,13 +475,16 @@ class Tensor(Traced):
         return (off * off).sum(dim, keepdim) / max(self._count(dim) - correction, 0)
 
     def std(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
-        return self.var(dim, correction, keepdim, unbiased).sqrt()
+        return _root(self.var(dim, correction, keepdim, unbiased))
 
     def amax(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """The largest; elements that tie share the gradient."""
         return ops.amax(self, dim=dim, keepdim=keepdim)
 
     def amin(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        """The smallest; elements that tie share the gradient."""
+        if self.dtype.kind != "f":  # the negative of an unsigned number is no smaller
+            return Tensor(np.min(self.array, axis=ops.axes(dim, self.ndim), keepdims=keepdim))
         return -ops.amax(-self, dim=dim, keepdim=keepdim)
 
     def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
@@ -475,6 +498,8 @@ class Tensor(Traced):
     def _extreme(self, dim: Any, keepdim: builtins.bool, over_all: Callable, place: Callable) -> Any:
         if dim is None:
             return over_all(self)
+        if not self.ndim:
+            return values_and_indices(*(part.reshape(()) for part in self.reshape(1)._extreme(dim, False, over_all, place)))
         where = place(self, dim, keepdim=True)
         values = self.gather(dim, where)
         return values_and_indices(*((values, where) if keepdim else (values.squeeze(dim), where.squeeze(dim))))
@@ -486,8 +511,11 @@ class Tensor(Traced):
         return Tensor(np.argmin(self.array, axis=dim, keepdims=keepdim))
 
     def argsort(self, dim: int = -1, descending: builtins.bool = False) -> Tensor:
-        order = np.argsort(-self.array if descending else self.array, axis=dim, kind="stable")
-        return Tensor(order)
+        """The places in rising (or falling) order; equal elements stay in their order, NaN counts as the largest."""
+        if not descending:
+            return Tensor(np.argsort(self.array, axis=dim, kind="stable"))
+        backwards = np.argsort(np.flip(self.array, dim), axis=dim, kind="stable")
+        return Tensor(np.flip(self.shape[dim] - 1 - backwards, dim).copy())
 
     def sort(self, dim: int = -1, descending: builtins.bool = False) -> Any:
         order = self.argsort(dim, descending)
@@ -503,18 +531,18 @@ class Tensor(Traced):
     def prod(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
         """The product along dim (None: of all). Exact gradients where factors are zero."""
         if dim is None:
-            return ops.prod(self.reshape(-1), dim=0)
-        return ops.prod(self, dim=dim, keepdim=keepdim)
+            return ops.prod(_wide(self).reshape(-1), dim=0)
+        return _along_one(ops.prod, _wide(self), dim, keepdim=keepdim)
 
     def cumsum(self, dim: int) -> Tensor:
-        return ops.cumsum(self, dim=dim)
+        return _along_one(ops.cumsum, _wide(self), dim)
 
     def logsumexp(self, dim: Any, keepdim: builtins.bool = False) -> Tensor:
         return ops.logsumexp(self, dim=dim, keepdim=keepdim)
 
     def norm(self) -> Tensor:
-        """The length of all elements as one vector."""
-        return (self * self).sum().sqrt()
+        """The length of all elements as one vector; its slope is 0 where all are 0."""
+        return _root((self * self).sum())
 
     # -------------------------------------------------------------------------------------------- shape
 
@@ -531,9 +559,10 @@ class Tensor(Traced):
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         if not self.ndim:
             return self.reshape(1)
-        start, end = start_dim % self.ndim, end_dim % self.ndim
-        return self.reshape(*self.shape[:start], -1, *self.shape[end + 1 :]) if self.numel() else self.reshape(
-            *self.shape[:start], int(np.prod(self.shape[start : end + 1])), *self.shape[end + 1 :])  # fmt: skip
+        start, end = ops.axis(start_dim, self.ndim), ops.axis(end_dim, self.ndim)
+        if start > end:
+            raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+        return self.reshape(*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :])
 
     def permute(self, *dims: Any) -> Tensor:
         dims = _sizes(dims)
@@ -542,7 +571,7 @@ class Tensor(Traced):
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         dims = list(range(self.ndim))
-        if dims:
+        if ops.axes(dim0, self.ndim) != ops.axes(dim1, self.ndim):
             dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
         return ops.permute(self, dims=tuple(dims))
 
@@ -562,7 +591,7 @@ class Tensor(Traced):
         return self.transpose(-2, -1)
 
     def unsqueeze(self, dim: int) -> Tensor:
-        dim = dim % (self.ndim + 1)
+        dim = ops.axis(dim, self.ndim + 1)
         return ops.reshape(self, shape=(*self.shape[:dim], 1, *self.shape[dim:]))
 
     def squeeze(self, dim: Any = None) -> Tensor:
@@ -571,8 +600,10 @@ class Tensor(Traced):
 
     def expand(self, *sizes: Any) -> Tensor:
         sizes = _sizes(sizes)
-        known = (None,) * (len(sizes) - self.ndim) + self.shape
-        return ops.expand(self, shape=tuple(k if n == -1 else n for n, k in zip(sizes, known, strict=True)))
+        new = len(sizes) - self.ndim
+        if new < 0 or -1 in sizes[:new]:
+            raise ValueError(f"expand: {sizes} for shape {self.shape}: one size for each axis, and -1 only for an axis that exists")
+        return ops.expand(self, shape=tuple(k if n == -1 else n for n, k in zip(sizes, (1,) * new + self.shape, strict=True)))
 
     def expand_as(self, other: Tensor) -> Tensor:
         return self.expand(other.shape)
@@ -580,6 +611,8 @@ class Tensor(Traced):
     def repeat(self, *repeats: Any) -> Tensor:
         """Copies along each axis: (2, 3).repeat(4, 1) -> (8, 3)."""
         repeats = _sizes(repeats)
+        if len(repeats) < self.ndim:
+            raise ValueError(f"repeat: {repeats} for shape {self.shape}: one number for each axis")
         x = self.reshape((1,) * (len(repeats) - self.ndim) + self.shape)
         pairs = [n for r, size in zip(repeats, x.shape, strict=True) for n in (r, size)]
         x = x.reshape([n for size in x.shape for n in (1, size)]).expand(pairs)
@@ -604,11 +637,17 @@ class Tensor(Traced):
         return ops.clone(self)
 
     def narrow(self, dim: int, start: int, length: int) -> Tensor:
-        return self[(slice(None),) * (dim % self.ndim) + (slice(start, start + length),)]
+        """`length` places along dim, from `start` on (negative: counted from the end)."""
+        dim = ops.axis(dim, self.ndim)
+        size = self.shape[dim]
+        first = start + size if start < 0 else start
+        if first < 0 or length < 0 or first + length > size:
+            raise IndexError(f"narrow: {length} places from {start} on do not fit into {size}")
+        return self[(slice(None),) * dim + (slice(first, first + length),)]
 
     def split(self, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
         """Pieces along dim: of this size (the last may be smaller), or of the sizes listed."""
-        total = self.shape[dim]
+        total = self.shape[ops.axis(dim, self.ndim)]
         if isinstance(split_size, (int, np.integer)):
             if split_size <= 0:
                 raise ValueError(f"split: a size of {split_size} makes no pieces")
@@ -621,13 +660,16 @@ class Tensor(Traced):
         return tuple(self.narrow(dim, end - size, size) for end, size in zip(ends, sizes, strict=True))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        return self.split(max(1, -(-self.shape[dim] // chunks)), dim)
+        """At most this many pieces along dim, all of one size but the last."""
+        if chunks < 1:
+            raise ValueError(f"chunk: {chunks} pieces cannot be made")
+        return self.split(max(1, -(-self.shape[ops.axis(dim, self.ndim)] // chunks)), dim)
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        return tuple(self.select(dim, i) for i in range(self.shape[dim]))
+        return tuple(self.select(dim, i) for i in range(self.shape[ops.axis(dim, self.ndim)]))
 
     def select(self, dim: int, index: int) -> Tensor:
-        return self[(slice(None),) * (dim % self.ndim) + (index,)]
+        return self[(slice(None),) * ops.axis(dim, self.ndim) + (index,)]
 
     def flip(self, *dims: Any) -> Tensor:
         along = ops.axes(_sizes(dims), self.ndim)
@@ -639,17 +681,23 @@ class Tensor(Traced):
             return self.reshape(-1).roll(shifts, 0).reshape(self.shape)
         x = self
         for shift, dim in zip(_sizes((shifts,)), _sizes((dims,)), strict=True):
-            cut = -shift % x.shape[dim] if x.shape[dim] else 0
-            x = ops.cat(x.narrow(dim, cut, x.shape[dim] - cut), x.narrow(dim, 0, cut), dim=dim)
+            size = x.shape[ops.axis(dim, x.ndim)]
+            cut = -shift % size if size else 0
+            x = ops.cat(x.narrow(dim, cut, size - cut), x.narrow(dim, 0, cut), dim=dim)
         return x
 
     def tril(self, diagonal: int = 0) -> Tensor:
         """Zeros above the diagonal."""
-        return ops.where(self, 0, condition=np.tri(*self.shape[-2:], k=diagonal, dtype=builtins.bool))
+        return ops.where(self, self.dtype.type(0), condition=self._triangle(diagonal))
 
     def triu(self, diagonal: int = 0) -> Tensor:
         """Zeros below the diagonal."""
-        return ops.where(0, self, condition=np.tri(*self.shape[-2:], k=diagonal - 1, dtype=builtins.bool))
+        return ops.where(self.dtype.type(0), self, condition=self._triangle(diagonal - 1))
+
+    def _triangle(self, diagonal: int) -> np.ndarray:
+        if self.ndim < 2:
+            raise ValueError(f"a tensor of shape {self.shape} has no triangle: it takes two axes or more")
+        return np.tri(*self.shape[-2:], k=diagonal, dtype=builtins.bool)
 
     def diagonal(self) -> Tensor:
         n = min(self.shape[-2:])
@@ -684,10 +732,10 @@ class Tensor(Traced):
         return self + ops.unindex(src[tuple(slice(n) for n in places[0].shape)], index=places, shape=self.shape)
 
     def index_select(self, dim: int, index: Any) -> Tensor:
-        return self[(slice(None),) * (dim % self.ndim) + (as_array(index),)]
+        return self[(slice(None),) * ops.axis(dim, self.ndim) + (as_array(index),)]
 
     def index_add(self, dim: int, index: Any, source: Tensor) -> Tensor:
-        places = (slice(None),) * (dim % self.ndim) + (as_array(index),)
+        places = (slice(None),) * ops.axis(dim, self.ndim) + (as_array(index),)
         return self + ops.unindex(source, index=places, shape=self.shape)
 
     def take(self, index: Any) -> Tensor:
@@ -707,10 +755,10 @@ class Tensor(Traced):
     # -------------------------------------------------------------------------------------------- fused functions
 
     def softmax(self, dim: int, dtype: Any = None) -> Tensor:
-        return fused.softmax(self if dtype is None else self.to(dtype), dim=dim)
+        return _along_one(fused.softmax, self if dtype is None else self.to(dtype), dim)
 
     def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
-        return fused.log_softmax(self if dtype is None else self.to(dtype), dim=dim)
+        return _along_one(fused.log_softmax, self if dtype is None else self.to(dtype), dim)
 
     # -------------------------------------------------------------------------------------------- dtype
 
@@ -832,19 +880,35 @@ class Tensor(Traced):
 Tensor.result = Tensor
 
 
-def _weak(tensor: Tensor) -> Callable[[], Tensor | None]:
-    import weakref
-
-    return weakref.ref(tensor)
+FLAT = {  # NumPy functions without a slope anywhere
+    np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.equal, np.not_equal, np.less, np.less_equal, np.greater,
+    np.greater_equal, np.isnan, np.isinf, np.isfinite, np.signbit, np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+}  # fmt: skip
 
 
 def _plain(function: Callable, *inputs: Any) -> Tensor:
     """A NumPy function that carries no gradient."""
-    return Tensor(np.asarray(function(*(x.array if isinstance(x, Traced) else x for x in inputs))))
+    return Tensor(np.asarray(function(*map(_number, inputs))))
 
 
 def _number(x: Any) -> Any:
     return x.array if isinstance(x, Traced) else x
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root of squares added up, with slope 0 at 0, where the length of a vector has a kink."""
+    zero = x.array == 0
+    return ops.where(0, ops.sqrt(ops.where(1, x, condition=zero)), condition=zero)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Sums and products of unsigned integers are signed, as in PyTorch: lengths are subtracted later."""
+    return x.long() if x.dtype.kind == "u" else x
+
+
+def _along_one(op: Callable, x: Tensor, dim: int, **settings: Any) -> Tensor:
+    """An op along one axis; a 0-d tensor counts as one axis of size 1."""
+    return op(x, dim=dim, **settings) if x.ndim else op(x.reshape(1), dim=dim, **settings).reshape(())
 
 
 def _sizes(sizes: tuple) -> tuple[int, ...]:
@@ -875,5 +939,5 @@ def _along(x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, ...]:
     if index.ndim != x.ndim:
         raise ValueError(f"gather: an index of shape {index.shape} for a tensor of shape {x.shape}: the ranks must be equal")
     places = list(np.indices(index.shape, sparse=True))
-    places[dim] = index
+    places[ops.axis(dim, x.ndim)] = index
     return tuple(np.broadcast_arrays(*places))

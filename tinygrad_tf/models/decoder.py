@@ -17,7 +17,7 @@ from ..tensor import Tensor, as_array
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """What a decoder is made of. The names are nanoGPT's where it has them; a value that cannot be is a ValueError naming the field."""
+    """What a decoder is made of, by nanoGPT's names where it has them. A value that cannot be is a ValueError naming the field."""
 
     vocab_size: int
     block_size: int = 64  # the longest context, in tokens
@@ -40,23 +40,31 @@ class DecoderConfig:
     init_std: float | None = 0.02  # of every matrix; None: 1 / sqrt(numbers read)
 
     def __post_init__(self) -> None:
-        for field in ("vocab_size", "block_size", "n_layer", "n_head", "n_embd"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} must be at least 1, not {getattr(self, field)}")
+        for field in ("vocab_size", "block_size", "n_layer", "n_head", "n_kv_head", "n_embd", "n_hidden"):
+            value = getattr(self, field)
+            if value is None and field in ("n_kv_head", "n_hidden"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{field} must be a whole number, at least 1, not {value!r}")
         if self.n_embd % self.n_head:
             raise ValueError(f"n_embd={self.n_embd} does not divide into n_head={self.n_head} heads")
-        if self.n_kv_head is not None and (self.n_kv_head < 1 or self.n_head % self.n_kv_head):
+        if self.n_kv_head is not None and self.n_head % self.n_kv_head:
             raise ValueError(f"n_head={self.n_head} does not divide among n_kv_head={self.n_kv_head} key and value heads")
         if self.positions == "rotary" and self.head_dim % 2:
-            raise ValueError(f"rotary positions turn pairs: n_embd={self.n_embd} over n_head={self.n_head} is an odd head width, {self.head_dim}")
+            heads = f"n_embd={self.n_embd} over n_head={self.n_head}"
+            raise ValueError(f"rotary positions turn pairs: {heads} is an odd head width, {self.head_dim}")
         for field, allowed in (("norm", ("layer", "rms")), ("norm_order", ORDERS), ("ffn", (*ACTIVATIONS, *GATED)),
                                ("positions", ("learned", "rotary", "none"))):  # fmt: skip
             if getattr(self, field) not in allowed:
                 raise ValueError(f"{field}={getattr(self, field)!r} is none of {', '.join(allowed)}")
-        if self.n_hidden is not None and self.n_hidden < 1:
-            raise ValueError(f"n_hidden must be at least 1, not {self.n_hidden}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is not in [0, 1)")
+        if not 0 < self.rope_base < math.inf:
+            raise ValueError(f"rope_base={self.rope_base} is not a positive number")
+        if self.init_std is not None and not 0 <= self.init_std < math.inf:
+            raise ValueError(f"init_std={self.init_std} is not a number from 0 up")
+        if self.layer_scale is not None and not math.isfinite(self.layer_scale):
+            raise ValueError(f"layer_scale={self.layer_scale} is not a finite number")
 
     @property
     def head_dim(self) -> int:
@@ -64,7 +72,7 @@ class DecoderConfig:
 
     @property
     def hidden(self) -> int:
-        """The feed-forward width: as given, else 4 d, or 8/3 d rounded up to a multiple of 8 for three matrices in place of two."""
+        """The feed-forward width: as given, else 4 d, or 8/3 d up to a multiple of 8 for three matrices in place of two."""
         if self.n_hidden is not None:
             return self.n_hidden
         return 8 * math.ceil(self.n_embd / 3) if self.ffn in GATED else 4 * self.n_embd
@@ -136,9 +144,12 @@ class Decoder(nn.Module):
         return x if self.norm is None else self.norm(x)
 
     def loss(self, ids: Any, targets: Any) -> Tensor:
-        """The mean cross-entropy in nats: at each of the B x T positions, minus the log-probability of the token that comes next."""
+        """The mean cross-entropy in nats over the B x T positions: minus the log-probability of the token that comes next."""
+        ids, targets = as_array(ids), as_array(targets)
+        if targets.shape != ids.shape:
+            raise ValueError(f"targets of shape {targets.shape} for ids of shape {ids.shape}: each position has one target")
         logits = self(ids)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), as_array(targets).reshape(-1))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
     def new_cache(self, batch: int = 1) -> Cache:
         """An empty cache for `batch` texts of up to block_size tokens."""

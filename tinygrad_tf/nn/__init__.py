@@ -12,7 +12,7 @@ from .residual import LayerScale, Residual, residual
 from .transformer import Block
 
 __all__ = [
-    "GELU", "Block", "Dropout", "Embedding", "FeedForward", "Identity", "LayerCache", "LayerNorm", "LayerScale", "Linear", "Module",
-    "ModuleDict", "ModuleList", "MultiHeadAttention", "Parameter", "RMSNorm", "ReLU", "Residual", "Rotary", "Sequential", "SiLU",
-    "Sigmoid", "Softmax", "Tanh", "functional", "init", "residual", "utils",
+    "GELU", "Block", "Dropout", "Embedding", "FeedForward", "Identity", "LayerCache", "LayerNorm", "LayerScale", "Linear",
+    "Module", "ModuleDict", "ModuleList", "MultiHeadAttention", "Parameter", "RMSNorm", "ReLU", "Residual", "Rotary",
+    "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh", "functional", "init", "residual", "utils",
 ]  # fmt: skip

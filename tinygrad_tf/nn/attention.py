@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import fused
-from ..tensor import Tensor, as_array
+from ..tensor import Tensor
 from . import functional as F
 from .linear import Dropout, Linear
 from .module import Module
@@ -48,6 +48,8 @@ class MultiHeadAttention(Module):
         With a cache, the keys and values of x are appended to it, and x looks at everything that it then holds.
         """
         source = x if context is None else context
+        if x.ndim != 3 or source.ndim != 3:
+            raise ValueError(f"attention takes inputs of shape (B, T, d), not {x.shape if x.ndim != 3 else source.shape}")
         start = cache.length if cache is not None else 0
         q = self._split(self.q_proj(x), self.n_head)  # (B, T, d) -> (B, H, T, D)
         k = self._split(self.k_proj(source), self.n_kv_head)
@@ -59,7 +61,7 @@ class MultiHeadAttention(Module):
         if cache is not None:
             k, v = cache.append(k, v)
         read = self._read(q, k, v, mask, start if causal else None)
-        joined = read.transpose(1, 2).reshape(*x.shape[:-1], -1)  # (B, H, T, D) -> (B, T, d)
+        joined = read.transpose(1, 2).reshape(*x.shape[:2], self.n_head * self.head_dim)  # (B, H, T, D) -> (B, T, d)
         return self.out_dropout(self.out_proj(joined))
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
@@ -67,12 +69,10 @@ class MultiHeadAttention(Module):
         return x.view(b, t, heads, self.head_dim).transpose(1, 2)
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: int | None) -> Tensor:
-        if mask is None or as_array(mask).dtype.kind == "b":
-            bias, mask = (), None if mask is None else as_array(mask)
-        else:
-            bias, mask = (mask if isinstance(mask, Tensor) else Tensor(mask),), None
+        bias, mask = F.mask_or_bias(mask, (*q.shape[:3], k.shape[2]))
         if self.training and self.attn_dropout.p:
-            return F._attention_with_dropout(q, k, v, bias, mask, causal, None, self.attn_dropout.p, self.attn_dropout.generator)
+            drop = self.attn_dropout
+            return F._attention_with_dropout(q, k, v, bias, mask, causal, None, drop.p, drop.generator)
         return fused.attention(q, k, v, *bias, mask=mask, causal=causal)
 
 
@@ -85,9 +85,13 @@ class LayerCache:
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add keys and values (B, G, T, D); return all that are held. They are constants: nothing flows back into a cache."""
+        batch, heads, _, width = self.keys.shape
+        if (k.shape[:2], k.shape[3]) != ((batch, heads), width):
+            raise ValueError(f"keys of shape {k.shape} do not fit a cache for {batch} texts, {heads} heads of width {width}")
         stop = self.length + k.shape[2]
         if stop > self.keys.shape[2]:
-            raise ValueError(f"the cache holds {self.keys.shape[2]} positions: {self.length} are taken, {k.shape[2]} more do not fit")
+            size = self.keys.shape[2]
+            raise ValueError(f"the cache holds {size} positions: {self.length} are taken, {k.shape[2]} more do not fit")
         self.keys[:, :, self.length : stop] = k.array
         self.values[:, :, self.length : stop] = v.array
         self.length = stop

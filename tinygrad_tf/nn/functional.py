@@ -118,16 +118,11 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         raise ValueError("attention takes attn_mask or is_causal, not both")
     lead = query.shape[:-2]
     if query.ndim != 4:
-        heads = 1 if query.ndim < 3 else lead[-1]
-        query, key, value = (x.reshape(-1, heads, *x.shape[-2:]) for x in (query, key, value))
+        query, key, value = (x.reshape(-1, 1 if x.ndim < 4 else x.shape[-3], *x.shape[-2:]) for x in (query, key, value))
         attn_mask = _four_axes(attn_mask, len(lead))
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise ValueError(f"{query.shape[1]} query heads on {key.shape[1]} key heads need enable_gqa=True")
-    bias, mask = (), None
-    if attn_mask is not None:
-        mask = as_array(attn_mask)
-        if mask.dtype.kind != "b":
-            bias, mask = (attn_mask if isinstance(attn_mask, Tensor) else Tensor(mask),), None
+    bias, mask = mask_or_bias(attn_mask, (*query.shape[:3], key.shape[2]))
     causal = 0 if is_causal else None
     if dropout_p == 0:
         out = fused.attention(query, key, value, *bias, mask=mask, causal=causal, scale=scale)
@@ -140,6 +135,18 @@ def _four_axes(mask: Any, lead: int) -> Any:
     if mask is None or mask.ndim < 3:
         return mask
     return mask.reshape(-1, *((1,) if lead < 2 else ()), *mask.shape[-3 if lead >= 2 else -2 :])
+
+
+def mask_or_bias(mask: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], np.ndarray | None]:
+    """A mask for scores (B, H, T, S) as what is added to them, or as where a query may look; the other is empty."""
+    if mask is None:
+        return (), None
+    array = as_array(mask)
+    if array.dtype.kind not in "bf":
+        raise TypeError(f"a mask is boolean (true = may look) or floats to add to the scores, not {array.dtype}")
+    if len(array.shape) > 4 or any(n not in (1, m) for n, m in zip(array.shape[::-1], shape[::-1], strict=False)):
+        raise ValueError(f"a mask of shape {array.shape} does not fit scores of shape {shape}: (batch, heads, queries, keys)")
+    return ((), array) if array.dtype.kind == "b" else ((mask if isinstance(mask, Tensor) else array,), None)
 
 
 def _attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, causal: int | None, scale: float | None,

@@ -43,11 +43,11 @@ class Module:
             hooks = self.__dict__.get("_hooks")
             if hooks is None:
                 return self.forward(*args, **kwargs)
-            for hook in hooks["before"]:
+            for hook in tuple(hooks["before"]):  # a hook may remove itself
                 answer = hook(self, args)
                 args = args if answer is None else answer if isinstance(answer, tuple) else (answer,)
             out = self.forward(*args, **kwargs)
-            for hook in hooks["after"]:
+            for hook in tuple(hooks["after"]):
                 answer = hook(self, args, out)
                 out = out if answer is None else answer
             return out
@@ -65,11 +65,11 @@ class Module:
     # -------------------------------------------------------------------------------------------- hooks
 
     def register_forward_hook(self, hook: Callable) -> Callable[[], None]:
-        """After each call, `hook(module, args, output)`; what it returns, if anything, replaces the output. Returns the remover."""
+        """After each call, `hook(module, args, output)`; what it returns, if anything, replaces the output. Returns a remover."""
         return self._add_hook("after", hook)
 
     def register_forward_pre_hook(self, hook: Callable) -> Callable[[], None]:
-        """Before each call, `hook(module, args)`; what it returns, if anything, replaces the arguments. Returns the remover."""
+        """Before each call, `hook(module, args)`; what it returns, if anything, replaces the arguments. Returns a remover."""
         return self._add_hook("before", hook)
 
     def _add_hook(self, when: str, hook: Callable) -> Callable[[], None]:
@@ -77,7 +77,8 @@ class Module:
         hooks[when].append(hook)
 
         def remove() -> None:
-            hooks[when].remove(hook)
+            if hook in hooks[when]:
+                hooks[when].remove(hook)
             if not hooks["before"] and not hooks["after"]:
                 self.__dict__.pop("_hooks", None)
 
@@ -94,6 +95,9 @@ class Module:
         setattr(self, name, param)
 
     def add_module(self, name: str, module: Module) -> None:
+        """Hold a module under this name, which must not hide a method and must be one step of a dotted path."""
+        if not name or "." in name or hasattr(type(self), name):
+            raise ValueError(f"{type(self).__name__} cannot hold a module under the name {name!r}")
         setattr(self, name, module)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -153,22 +157,46 @@ class Module:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Name -> tensor for every parameter and saved buffer, sharing memory. A tied weight stands under each of its names."""
-        kept = self._named_tensors(lambda module, name, value: isinstance(value, Parameter) or bool(module._buffers.get(name)))
-        return {name: value.detach() for name, value in kept}
+        return {name: value.detach() for name, value in self._named_state()}
+
+    def _named_state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        """Every parameter and saved buffer, under each of its names."""
+        for name, value in list(vars(self).items()):
+            if isinstance(value, Tensor) and (isinstance(value, Parameter) or self._buffers.get(name)):
+                yield prefix + name, value
+        for name, child in self.named_children():
+            yield from child._named_state(f"{prefix}{name}.")
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Copy values in by name. Every missing, unexpected or wrongly shaped entry is reported before anything is written."""
-        own = self.state_dict()
+        """Copy values in by name. Every problem is reported in one message before anything is written.
+
+        A missing or unexpected name is one if `strict`; always: a wrong shape, a dtype of another kind, and different values
+        under two names of one tied weight.
+        """
+        own = dict(self._named_state())
+        given: dict[str, np.ndarray] = {}
+        first: dict[int, str] = {}  # tensor -> the first name that gave it values
         problems = [f"missing {name}" for name in own if name not in state_dict] if strict else []
         problems += [f"unexpected {name}" for name in state_dict if name not in own] if strict else []
-        for name in own.keys() & state_dict.keys():
-            shape = as_array(state_dict[name]).shape
-            if shape != own[name].shape:
-                problems.append(f"{name} has shape {shape}, here it is {own[name].shape}")
+        for name, tensor in own.items():
+            if name not in state_dict:
+                continue
+            try:
+                array = given[name] = as_array(state_dict[name])
+            except TypeError as error:
+                problems.append(f"{name}: {error}")
+                continue
+            other = first.setdefault(id(tensor), name)
+            if array.shape != tensor.shape:
+                problems.append(f"{name} has shape {array.shape}, here it is {tensor.shape}")
+            elif not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
+                problems.append(f"{name} holds {array.dtype}, here it is {tensor.dtype}")
+            elif other != name and not np.array_equal(array, given[other], equal_nan=True):
+                problems.append(f"{other} and {name} differ, here they are one tensor")
         if problems:
             raise ValueError(f"the state does not fit {type(self).__name__}: " + "; ".join(problems))
-        for name in own.keys() & state_dict.keys():
-            np.copyto(own[name].array, as_array(state_dict[name]), casting="same_kind")
+        for name, array in given.items():
+            np.copyto(own[name].array, array, casting="same_kind")
             mark_written(own[name].array)
 
     def train(self, mode: bool = True) -> Any:
@@ -202,7 +230,7 @@ class Module:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """to(dtype): cast every parameter and buffer of a float dtype in place; ties stay. Optimizers must be made afterwards."""
+        """to(dtype): cast every parameter and buffer of a float dtype in place; ties stay. Make optimizers afterwards."""
         done: set[int] = set()
         for module in self.modules():
             for value in list(vars(module).values()):
@@ -239,7 +267,7 @@ class ModuleList(Module):
             self.append(module)
 
     def append(self, module: Module) -> ModuleList:
-        setattr(self, str(len(self)), module)
+        self.add_module(str(len(self)), module)
         self._take_label(self._label)
         return self
 
@@ -274,7 +302,7 @@ class ModuleDict(ModuleList):
             self[name] = module
 
     def __setitem__(self, name: str, module: Module) -> None:
-        setattr(self, name, module)
+        self.add_module(name, module)
         self._take_label(self._label)
 
     def __getitem__(self, name: str) -> Any:
@@ -302,7 +330,7 @@ class Sequential(ModuleList):
     def __init__(self, *modules: Any):
         if len(modules) == 1 and isinstance(modules[0], dict):
             for name, module in modules[0].items():
-                setattr(self, name, module)
+                self.add_module(name, module)
         else:
             super().__init__(modules)
 

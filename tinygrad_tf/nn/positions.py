@@ -29,7 +29,7 @@ class Rotary(Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Turn x, whose first row stands at position `start`."""
         stop = start + x.shape[-2]
-        cos, sin = self._tables.get(x.dtype, (np.empty((0, 0)),) * 2)
+        cos, sin = self._tables.get(x.dtype, (np.empty((0, self.head_dim // 2)),) * 2)
         if len(cos) < stop:
             angles = self.angles(np.arange(max(stop, 2 * len(cos))))
             cos, sin = self._tables[x.dtype] = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)

@@ -10,9 +10,9 @@ Row = tuple[int, str, str, str, int]  # depth, name, class, shapes, parameters
 
 
 def table(module: Module) -> str:
-    rows = list(_rows(module, "", 0))
+    rows = list(_rows(module, "", 0, set()))
     names = ["  " * depth + name for depth, name, *_ in rows]
-    cells = [(n or kind, kind if n else "", shapes, f"{count:,}") for n, (_, _, kind, shapes, count) in zip(names, rows, strict=True)]
+    cells = [(n or kind, kind if n else "", own, f"{count:,}") for n, (_, _, kind, own, count) in zip(names, rows, strict=True)]
     cells.insert(0, ("module", "class", "own parameters", "count"))
     widths = [max(len(row[i]) for row in cells) for i in range(4)]
     lines = [
@@ -22,18 +22,23 @@ def table(module: Module) -> str:
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def _rows(module: Module, name: str, depth: int) -> Iterator[Row]:
-    own = [f"{key} {value.shape}" for key, value in vars(module).items() if isinstance(value, Parameter)]
-    shapes = ", ".join([*own, module.extra_repr()] if module.extra_repr() else own)
-    yield depth, name, type(module).__name__, shapes, sum(p.numel() for p in module.parameters())
+def _rows(module: Module, name: str, depth: int, seen: set[int]) -> Iterator[Row]:
+    """`seen`: the parameters of the rows above. One that comes again is tied to that place and counted there alone."""
+    count = sum(p.numel() for p in module.parameters() if id(p) not in seen)
+    own = [(key, value) for key, value in vars(module).items() if isinstance(value, Parameter)]
+    shown = [f"{key} {value.shape}{' tied' * (id(value) in seen)}" for key, value in own]
+    seen.update(id(value) for _, value in own)
+    yield depth, name, type(module).__name__, ", ".join(filter(None, [*shown, module.extra_repr()])), count
     children = list(module.named_children())
     while children:
         label, child = children.pop(0)
-        alike = 1
+        rows, alike = list(_rows(child, "", 0, seen)), 1
         if isinstance(module, ModuleList):
-            pattern = list(_rows(child, "", 0))
-            while alike <= len(children) and list(_rows(children[alike - 1][1], "", 0)) == pattern:
+            while alike <= len(children) and list(_rows(children[alike - 1][1], "", 0, set(seen))) == rows:
+                seen.update(id(p) for p in children[alike - 1][1].parameters())
                 alike += 1
-        for row in _rows(child, label if alike == 1 else f"{label} … {children[alike - 2][0]}", depth + 1):
-            yield row if alike == 1 else (row[0], row[1], f"{row[2]} ×{alike}" if row[0] == depth + 1 else row[2], row[3], row[4] * alike)
+        rows[0] = (0, label if alike == 1 else f"{label} … {children[alike - 2][0]}", *rows[0][2:])
+        for row in rows:
+            kind = f"{row[2]} ×{alike}" if alike > 1 and row[0] == 0 else row[2]
+            yield depth + 1 + row[0], row[1], kind, row[3], row[4] * alike
         del children[: alike - 1]

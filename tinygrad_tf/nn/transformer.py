@@ -34,7 +34,8 @@ class Block(Module):
         self.ffn_scale = LayerScale(attn.q_proj.in_features, layer_scale) if layer_scale is not None else None
 
     def forward(self, x: Tensor, mask: Any = None, causal: bool = False, cache: LayerCache | None = None) -> Tensor:
-        x = self._write(x, lambda h: self.attn(h, mask=mask, causal=causal, cache=cache), self.attn_norm, self.attn_after, self.attn_scale)
+        attend = lambda h: self.attn(h, mask=mask, causal=causal, cache=cache)
+        x = self._write(x, attend, self.attn_norm, self.attn_after, self.attn_scale)
         return self._write(x, self.ffn, self.ffn_norm, self.ffn_after, self.ffn_scale)
 
     def _write(self, x: Tensor, branch: Callable, norm: Module, after: Module | None, scale: Module | None) -> Tensor:

@@ -1,0 +1,81 @@
+"""`python -m benchmarks`: measure, print, and write down where the user names a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import machine, measure, tables
+from .processes import WorkerError
+from .sizes import SIZES
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+TEMPERATURES = (0.0, 0.8)
+What = StrEnum("What", ["all", "steps", "ops", "generation", "memory", "profile"])
+SizeName = StrEnum("SizeName", ["all", *SIZES])
+
+
+@app.command()
+def main(
+    what: Annotated[What, typer.Argument(help="What to measure; all: everything but the profile.")] = What.all,
+    size: Annotated[SizeName, typer.Option(help="Size of the model and its batch.")] = SizeName.all,
+    threads: Annotated[int, typer.Option(help="Threads that each framework may use.", min=1)] = 2,
+    pairs: Annotated[int, typer.Option(help="Turns for each framework.", min=1)] = 10,
+    patience: Annotated[float, typer.Option(help="Seconds to wait before each pair, at most, for other programs to be quiet.",
+                                            min=0)] = 0,
+    shapes: Annotated[bool, typer.Option("--shapes", help="profile: one line for each shape of an op's inputs.")] = False,
+    to: Annotated[Path | None, typer.Option("--json", help="File for the results.", show_default=False)] = None,
+) -> None:
+    """Measure tinygrad_tf beside PyTorch eager, in alternating turns."""
+    if to is not None and (to.is_dir() or not to.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"{to} is no file that can be written: its folder must exist", param_hint="--json")
+    plan = measure.Plan(threads, pairs, patience)
+    sizes = list(SIZES) if size == "all" else [size.value]
+    facts = machine.describe()
+    tables.machine(facts, threads)
+    results = []
+    for name, run in _measurements(sizes, plan, shapes).items():
+        if what == name or (what == "all" and name != "profile"):
+            results += run()
+    if to is not None:
+        to.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n", encoding="utf-8")
+
+
+def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool) -> dict[str, Callable[[], list[dict[str, Any]]]]:
+    """Name -> what measures it, shows it and returns it."""
+
+    def shown(table: Callable[[Any], None], results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        table(results)
+        return results
+
+    def profiles() -> list[dict[str, Any]]:
+        results = []
+        for size in sizes:
+            results.append(measure.profile(size, plan, shapes))
+            tables.profile(results[-1])
+        return results
+
+    def generations() -> list[dict[str, Any]]:
+        return [measure.generation(size, temperature, plan) for size in sizes for temperature in TEMPERATURES]
+
+    return {
+        "steps": lambda: shown(tables.steps, [measure.step(size, plan) for size in sizes]),
+        "ops": lambda: shown(tables.ops, measure.small_ops(plan)),
+        "generation": lambda: shown(tables.generations, generations()),
+        "memory": lambda: shown(tables.memories, [measure.memory(size, plan) for size in sizes]),
+        "profile": profiles,
+    }
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except WorkerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)

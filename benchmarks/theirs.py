@@ -1,0 +1,86 @@
+"""The work that is measured, done with PyTorch eager. The classes have the names, and do the work, of those in `ours.py`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from . import memory, ours
+from .sizes import BETAS, CLIP, LR, SIZES, WEIGHT_DECAY, Size, batches
+from .statements import TENSOR, operands, seconds
+from .torch_twin import Twin
+
+if "OMP_NUM_THREADS" in os.environ:
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+
+def decoder(size: Size) -> Twin:
+    """The twin with the weights of our decoder."""
+    twin = Twin(size)
+    twin.load({name: tensor.numpy() for name, tensor in ours.decoder(size).state_dict().items()})
+    return twin
+
+
+class Training:
+    """One call of `once` is one step: data, forward, backward, clipping, AdamW, and the loss read as a number."""
+
+    def __init__(self, size: str, prepared: bool = True):
+        # Where memory is measured, our decoder must not have been in this process.
+        self.model = decoder(SIZES[size]) if prepared else Twin(SIZES[size])
+        self.batches = batches(SIZES[size])
+        if prepared:
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Make the optimizer: matrices decay, gains do not."""
+        parameters = list(self.model.parameters())
+        groups = [
+            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
+            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.parameters, self.optimizer = parameters, torch.optim.AdamW(groups, lr=LR, betas=BETAS, fused=True)
+
+    def once(self) -> float:
+        ids, targets = map(torch.from_numpy, next(self.batches))
+        loss = self.model.loss(ids, targets)
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
+        self.optimizer.step()
+        return loss.item()
+
+    def memory(self, steps: int) -> dict[str, Any]:
+        return memory.of_training(self, steps)
+
+
+class Generation:
+    """One call of `once` writes block_size tokens after a prompt of one, each from the cache and one new position."""
+
+    def __init__(self, size: str, temperature: float):
+        self.model, self.count, self.temperature = decoder(SIZES[size]).eval(), SIZES[size].block_size, temperature
+        self.generator = torch.Generator().manual_seed(0)
+
+    @torch.inference_mode()
+    def once(self) -> list[int]:
+        cache, token, tokens = self.model.new_cache(), torch.zeros(1, 1, dtype=torch.int64), []
+        for _ in range(self.count):
+            logits = self.model(token, cache)[:, -1]
+            if self.temperature:
+                token = torch.multinomial(torch.softmax(logits / self.temperature, -1), 1, generator=self.generator)
+            else:
+                token = logits.argmax(-1, keepdim=True)
+            tokens.append(token.item())
+        return tokens
+
+
+class SmallOps:
+    """The statements of `statements.py` on tensors that require a gradient, so that each op is recorded."""
+
+    def __init__(self) -> None:
+        self.names = {name: torch.from_numpy(array).requires_grad_() for name, array in operands().items()}
+
+    def seconds(self, op: str, number: int) -> float:
+        """Time of `number` executions."""
+        return seconds(TENSOR[op], number, self.names)

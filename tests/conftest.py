@@ -1,0 +1,77 @@
+"""Fixtures for every test, and the account of what a run could not test."""
+
+import os
+
+# Before NumPy is loaded: two workers with one thread each beat one another less than two with two.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tinygrad_tf import manual_seed
+
+NO_TORCH = "not compared with PyTorch (torch is not installed: pip install -e '.[oracle]')"
+NO_DATA = "not trained on real text (set TINYGRAD_TF_TEST_DATA to a folder holding tinyshakespeare/input.txt)"
+
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """The same random numbers for a test alone and in company."""
+    manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def oracle():
+    """The `torch` module, computing on one thread."""
+    if find_spec("torch") is None:
+        pytest.skip(NO_TORCH)
+    import torch
+
+    torch.set_num_threads(1)
+    return torch
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder with `tinyshakespeare/input.txt`."""
+    folder = Path(os.environ.get("TINYGRAD_TF_TEST_DATA", "")).absolute()
+    if not (folder / "tinyshakespeare" / "input.txt").is_file():
+        pytest.skip(NO_DATA)
+    return folder
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "oracle" in getattr(item, "fixturenames", ()):
+            item.add_marker("oracle")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("oracle") and find_spec("torch") is None:
+        pytest.skip(NO_TORCH)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say at the end of every run what was not tested, why, and in which files."""
+    files: dict[str, Counter] = {}
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        files.setdefault(reason, Counter())[report.nodeid.split("::")[0]] += 1
+    if files:
+        terminalreporter.section("not tested in this run")
+    for reason, counts in sorted(files.items()):
+        what, _, why = reason.partition(" (")
+        total = counts.total()
+        terminalreporter.line(f"{what}: {total} test{'s'[:total != 1]}" + (f" ({why}" if why else ""))
+        for file, count in sorted(counts.items()):
+            terminalreporter.line(f"    {count:5d}  {file}")

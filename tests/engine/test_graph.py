@@ -1,0 +1,402 @@
+"""The walk backward: long chains, shared nodes, second walks, seeds, and gradients as tensors."""
+
+import copy
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tinygrad_tf import Tensor, grad, no_grad, tensor
+from tinygrad_tf.engine import Node, history
+
+LONG = 100_000
+
+
+def grads(*tensors):
+    return [t.grad.tolist() for t in tensors]
+
+
+def test_a_chain_of_100_000_ops_forward_backward_and_deletion():
+    x = tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(LONG // 2):
+        y = (y + 1e-6) * 1.0
+    assert "grad_fn" in repr(y)
+    y.backward()
+    assert x.grad.item() == 1.0
+    del y  # a recursive deletion would end the process here
+    y = x
+    for _ in range(LONG):
+        y = -y
+    del y  # never walked: rules and inputs go together
+
+
+def test_a_long_chain_with_create_graph():
+    x = tensor(0.5, dtype=np.float64, requires_grad=True)
+    y = x
+    for _ in range(1000):
+        y = y * 1.0001 + y * y * 1e-5
+    (first,) = grad(y, x, create_graph=True)
+    (second,) = grad(first, x)
+    step = 1e-5
+
+    def plain(value):
+        for _ in range(1000):
+            value = value * 1.0001 + value * value * 1e-5
+        return value
+
+    assert abs(first.item() - (plain(0.5 + step) - plain(0.5 - step)) / (2 * step)) < 1e-6
+    assert abs(second.item() - (plain(0.5 + step) - 2 * plain(0.5) + plain(0.5 - step)) / step**2) < 1e-3
+
+
+def counted(loss):
+    """Count how often the rule of each node in the history of `loss` is called, input by input."""
+    calls: Counter = Counter()
+
+    def count(node, rule, i):
+        def call(g):
+            calls[node, i] += 1
+            return rule(g)
+
+        return call
+
+    nodes = history(loss.node)
+    for node in nodes:
+        rule = node.rule
+        node.rule = tuple(count(node, r, i) for i, r in enumerate(rule)) if isinstance(rule, tuple) else count(node, rule, None)
+    return nodes, calls
+
+
+def test_64_residual_blocks_visit_each_node_exactly_once():
+    start = np.linspace(-1, 1, 6)
+    x, w = tensor(start, requires_grad=True), tensor(0.1, dtype=np.float64, requires_grad=True)
+    y = x
+    for _ in range(64):
+        y = y + (y * w).tanh() * w
+    loss = y.sum()
+    nodes, calls = counted(loss)
+    assert len(nodes) == 64 * 4 + 1
+    loss.backward()
+    assert set(calls.values()) == {1}
+    assert {node for node, _ in calls} == set(nodes)
+    value, slope = start, np.ones(6)
+    for _ in range(64):
+        slope = slope * (1 + (1 - np.tanh(value * 0.1) ** 2) * 0.01)
+        value = value + np.tanh(value * 0.1) * 0.1
+    np.testing.assert_allclose(x.grad.array, slope, rtol=1e-12)
+
+
+def test_nodes_are_walked_newest_first_and_a_node_after_all_its_consumers():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    a = x * 2
+    b, c = a + 1, a * a
+    d = (b * c).sum()
+    order = history(d.node)
+    assert [node.op.name for node in order] == ["sum", "mul", "mul", "add", "mul"]
+    place = {node: i for i, node in enumerate(order)}
+    assert all(place[source] > place[node] for node in order for source in node.inputs if isinstance(source, Node))
+
+
+def test_a_plus_a():
+    a = tensor(3.0, requires_grad=True)
+    for f, slope in [(lambda: a + a, 2), (lambda: a * a, 6), (lambda: a - a, 0), (lambda: a / a, 0), (lambda: a * a * a, 27), (lambda: (a + a) * (a + a), 24)]:
+        a.grad = None
+        f().backward()
+        assert a.grad.item() == slope
+
+
+def test_diamonds_in_a_row_cost_one_visit_each():
+    x = tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(200):  # 2 ** 200 paths
+        y = (y + y) * 0.5
+    y.backward()
+    assert x.grad.item() == 1.0
+
+
+def test_GR_02_branches_through_one_node_all_count():
+    x = tensor(2.0, requires_grad=True)
+    y = 3 * x
+    (2 * y + 5 * y).backward()
+    assert x.grad.item() == 21
+    x.grad = None
+    h = 3 * x
+    (h + h.relu()).backward()
+    assert x.grad.item() == 6
+
+
+def test_GR_02_one_input_as_query_key_and_value(calculus):
+    from tinygrad_tf.fused import attention
+
+    x = calculus.leaf(calculus.numbers(1, 1, 3, 2))
+    h = x * 1
+    attention(h, h, h).sum().backward()
+    (wanted,) = calculus.slopes(lambda x: attention.raw(x, x, x)[0].sum(), x.array)
+    np.testing.assert_allclose(x.grad.array, wanted, atol=1e-9)
+
+
+def test_GR_04_a_kept_graph_adds_exactly_the_same_again():
+    a, b, d = (tensor(v, requires_grad=True) for v in (3.0, 2.0, 1.0))
+    e = (a + b) * d
+    e.backward(retain_graph=True)
+    assert grads(a, b, d) == [1, 1, 5]
+    e.backward(retain_graph=True)
+    assert grads(a, b, d) == [2, 2, 10]
+    x = tensor(3.0, requires_grad=True)
+    y = x * x * x
+    y.backward(retain_graph=True)
+    x.grad = None
+    y.backward()
+    assert x.grad.item() == 27
+
+
+@pytest.mark.parametrize("again", [lambda y: y.backward(), lambda y: y.backward(retain_graph=True), lambda y: (y * 2).backward()])
+def test_GR_04_a_second_backward_on_a_freed_graph_says_how_to_keep_it(again):
+    x = tensor(3.0, requires_grad=True)
+    y = x * x
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"^<mul \(\)>: this graph was already walked backward and freed\. .*backward\(retain_graph=True\)"):
+        again(y)
+    assert x.grad.item() == 6  # nothing half done
+
+
+def test_GR_06_seeds():
+    x = tensor([1.0, 2, 3], requires_grad=True)
+    (2 * x).backward(tensor([1.0, 10, 100]))
+    assert x.grad.tolist() == [2, 20, 200]
+    for seed in (1.0, [1.0], tensor(1.0), tensor([1.0]), np.ones((1, 3)), [1.0, 1]):
+        with pytest.raises(RuntimeError, match=r"the gradient has shape .*, the tensor \(3,\); it is never broadcast"):
+            (2 * x).backward(seed)
+    with pytest.raises(RuntimeError, match=r"shape \(3,\) needs a gradient of that shape"):
+        (2 * x).backward()
+    with pytest.raises(RuntimeError, match=r"shape \(0,\) needs a gradient"):
+        (2 * x)[:0].backward()
+    for shape in ((), (1,), (1, 1), (1, 1, 1)):
+        x.grad = None
+        (2 * x).sum().reshape(shape).backward()
+        assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_backward_of_what_has_no_graph_is_an_error():
+    with pytest.raises(RuntimeError, match="needs no gradient"):
+        tensor(1.0).backward()
+    with no_grad():
+        y = tensor(1.0, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="needs no gradient"):
+        y.backward()
+
+
+def test_backward_of_a_leaf_itself():
+    x = tensor([2.0], requires_grad=True)
+    x.backward()
+    x.backward()
+    assert x.grad.tolist() == [2]
+
+
+def test_a_leaf_owns_its_gradient():
+    seed = np.ones(3, dtype=np.float32)
+    x, y = tensor(np.zeros(3), dtype=np.float32, requires_grad=True), tensor([0.0, 0, 0], requires_grad=True)
+    (x + y).backward(tensor(seed))
+    assert x.grad.dtype == np.float32
+    x.grad.array[:] = 7
+    assert y.grad.tolist() == [1, 1, 1]
+    z = tensor([1.0, 2.0, 3.0], requires_grad=True).reshape(3)
+    assert z.grad is None
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_IP_05_gradients_of_broadcast_sums_are_dense_and_writable(create_graph):
+    x = tensor([1.0, 2, 3], requires_grad=True)
+    x.sum().backward(create_graph=create_graph)
+    assert x.grad.array.flags.writeable
+    assert x.grad.array.strides == (4,)
+    (x.sum() + (x * x).sum()).backward(create_graph=create_graph)
+    assert x.grad.tolist() == [4, 6, 8]
+    x.grad = None
+    (x.sum() + (x * x).sum()).backward(create_graph=create_graph)
+    assert x.grad.tolist() == [3, 5, 7]
+
+
+def test_IP_05_a_seed_is_bit_equal_after_softmax_backward():
+    x = tensor(np.linspace(-1, 1, 6).reshape(2, 3), requires_grad=True)
+    seed = tensor(np.arange(6.0).reshape(2, 3))
+    y = x.softmax(-1)
+    before = y.array.copy()
+    y.backward(seed)
+    assert np.array_equal(seed.array, np.arange(6.0).reshape(2, 3))
+    assert np.array_equal(y.array, before)
+
+
+def test_gradients_accumulate_in_leaves_only():
+    x = tensor(2.0, requires_grad=True)
+    h = x * 3
+    (h * h).backward(retain_graph=True)
+    assert h.grad is None
+    assert x.grad.item() == 36
+    (h * 1).backward()
+    assert x.grad.item() == 39
+
+
+def test_a_leaf_that_needs_no_gradient_gets_none():
+    x, w = tensor(2.0), tensor(3.0, requires_grad=True)
+    (x * w).backward()
+    assert x.grad is None
+    assert w.grad.item() == 2
+
+
+def test_an_accumulated_gradient_with_a_graph_is_not_changed_under_that_graph():
+    """x.grad is part of a loss of its own: adding to it in place must not change that loss's backward silently."""
+    x = tensor(3.0, dtype=np.float64, requires_grad=True)
+    y = x**3
+    y.backward(create_graph=True)
+    penalty = x.grad * x.grad  # (3 x^2)^2, slope 36 x^3 = 972
+    (x * 1).backward()  # adds 1 to x.grad
+    try:
+        (g,) = grad(penalty, x)
+    except RuntimeError as error:
+        assert "changed in place" in str(error)
+    else:
+        assert g.item() == pytest.approx(972)
+
+
+# ------------------------------------------------------------------------------------------------ grad()
+
+
+def test_grad_of_leaves_touches_no_grad():
+    x, w = tensor([1.0, 2], requires_grad=True), tensor([3.0, 4], requires_grad=True)
+    gx, gw = grad((x * w).sum(), [x, w])
+    assert (gx.tolist(), gw.tolist()) == ([3, 4], [1, 2])
+    assert x.grad is None
+    assert w.grad is None
+    assert gx.array.flags.writeable
+
+
+def test_grad_of_intermediate_inputs():
+    x = tensor(2.0, requires_grad=True)
+    h = x * 3
+    y = h * h + x
+    gh, gx = grad(y, (h, x))
+    assert (gh.item(), gx.item()) == (12, 37)
+
+
+def test_grad_of_an_output_itself_and_of_several_outputs():
+    x = tensor(2.0, requires_grad=True)
+    y, z = x * 3, x * x
+    gy, gx = grad([y, z], [y, x], retain_graph=True)
+    assert (gy.item(), gx.item()) == (1, 7)
+    (gx,) = grad([y, z], x, [tensor(10.0), tensor(100.0)])
+    assert gx.item() == 430
+
+
+def test_grad_outputs_as_an_array_and_results_that_own_their_memory():
+    x = tensor([1.0, 2], requires_grad=True)
+    seed = np.array([1.0, 10], dtype=np.float32)
+    (g,) = grad(x + 0, x, seed)
+    g.array[:] = 0
+    assert seed.tolist() == [1, 10]
+
+
+def test_grad_of_unused_inputs():
+    x, unused = tensor(2.0, requires_grad=True), tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    with pytest.raises(RuntimeError, match=r"input 1 of shape \(2,\) was not used .*allow_unused=True"):
+        grad(y, [x, unused], retain_graph=True)
+    gx, gu = grad(y, [x, unused], allow_unused=True)
+    assert gx.item() == 4
+    assert gu is None
+
+
+def test_grad_frees_unless_told_otherwise():
+    x = tensor(2.0, requires_grad=True)
+    y = x * x
+    grad(y, x, retain_graph=True)
+    grad(y, x)
+    with pytest.raises(RuntimeError, match="already walked backward"):
+        grad(y, x)
+
+
+def test_derivatives_of_higher_order():
+    x = tensor(2.0, dtype=np.float64, requires_grad=True)
+    y = x**5
+    for order, wanted in enumerate((80, 160, 240, 240, 120), 1):
+        (y,) = grad(y, x, create_graph=True)
+        assert y.item() == pytest.approx(wanted), order
+
+
+def test_create_graph_through_backward_and_then_a_penalty():
+    x = tensor([1.0, 2.0], dtype=np.float64, requires_grad=True)
+    (x**3).sum().backward(create_graph=True)
+    assert x.grad.requires_grad
+    penalty = (x.grad**2).sum()
+    x.grad = None
+    penalty.backward()
+    assert x.grad.tolist() == pytest.approx([36, 288])
+
+
+def test_create_graph_with_respect_to_an_intermediate():
+    x = tensor(2.0, dtype=np.float64, requires_grad=True)
+    h = x * x
+    (first,) = grad(h * h * h, h, create_graph=True)
+    (second,) = grad(first, h, retain_graph=True)
+    (by_x,) = grad(first, x)
+    assert (first.item(), second.item(), by_x.item()) == pytest.approx((48, 24, 96))
+
+
+def test_create_graph_leaves_leaves_alone(calculus):
+    """Running a rule on tensors must not give a leaf a history, whatever op returns its own input."""
+    from tinygrad_tf import ops
+
+    x = calculus.leaf(calculus.numbers(3))
+    for y in (ops.cast(x, dtype=x.dtype), x.reshape(3), x.expand(3), x[...], x.sum(()), x + 0):
+        (g,) = grad((y * y).sum(), x, create_graph=True)
+        assert x.is_leaf
+        np.testing.assert_allclose(g.array, 2 * x.array)
+
+
+def test_create_graph_after_a_leaf_has_changed_is_right_or_refused():
+    """z = (x + 1)^2 at x = 2 has the slope 6. The rule is run anew, so a leaf that was changed since must be noticed."""
+    x = tensor(2.0, requires_grad=True)
+    y = x + 1
+    z = y * y
+    with no_grad():
+        x.add_(10)
+    try:
+        (g,) = grad(z, x, create_graph=True)
+    except RuntimeError as error:
+        assert "changed in place" in str(error)
+    else:
+        assert g.item() == 6
+
+
+def test_deepcopy_of_leaves():
+    x = tensor([1.0, 2], requires_grad=True)
+    (x * 2).sum().backward()
+    y = copy.deepcopy(x)
+    assert y.requires_grad
+    assert y.grad.tolist() == [2, 2]
+    y.array[0] = y.grad.array[0] = 9
+    assert x.tolist() == [1, 2]
+    assert x.grad.tolist() == [2, 2]
+    tied = copy.deepcopy([x, x])
+    assert tied[0] is tied[1]
+    with pytest.raises(RuntimeError, match=r"only leaf tensors .*detach"):
+        copy.deepcopy(x * 2)
+
+
+def test_detach_shares_memory_and_stops_gradients():
+    x = tensor(3.0, requires_grad=True)
+    y = x * x
+    (y * y.detach()).backward()
+    assert x.grad.item() == 54
+    assert not y.detach().requires_grad
+    assert np.shares_memory(y.detach().array, y.array)
+
+
+def test_results_have_the_class_tensor_for_parameters_too():
+    from tinygrad_tf.nn import Parameter
+
+    p = Parameter([1.0, 2.0])
+    assert type(p * 2) is Tensor
+    assert type(copy.deepcopy(p)) is Parameter
+    (p * p).sum().backward()
+    assert type(p.grad) is Tensor

@@ -1,0 +1,245 @@
+"""The command line, from outside: exit status, one line of error, Ctrl-C, closed pipes, narrow terminals."""
+
+import dataclasses
+import os
+import pickle
+import re
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import tinygrad_tf
+from tinygrad_tf.run import Run
+from tinygrad_tf.runfolder import CHECKPOINT, METRICS
+from tinygrad_tf.settings import PRESETS, TrainConfig
+
+
+@pytest.fixture
+def trained(tmp_path, command, options):
+    done = command("train", *options, "--run", "run")
+    assert (done.returncode, done.stderr) == (0, "")
+    return tmp_path / "run"
+
+
+def assert_refused(done, *words):
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(r"error: .+\n", done.stderr), done.stderr
+    assert done.stdout == ""
+    for word in words:
+        assert str(word) in done.stderr
+
+
+def test_help_and_version(command):
+    assert command("--version").stdout == f"tinygrad-tf {tinygrad_tf.__version__}\n"
+    for arguments in ([], ["--help"], ["train", "--help"], ["sample", "--help"]):
+        done = command(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("Usage: tinygrad-tf")
+
+
+def test_every_setting_is_an_option(command):
+    shown = command("train", "--help", env={"COLUMNS": "200"}).stdout
+    for spec in dataclasses.fields(TrainConfig):
+        flag = f"--{spec.name.replace('_', '-')} "
+        assert flag in shown
+        assert spec.metadata["help"].split(" (")[0] in shown
+
+
+def test_help_loads_no_library_that_it_does_not_need(command):
+    code = "import sys; from tinygrad_tf import cli; print(*sorted({n.split('.')[0] for n in sys.modules}))"
+    done = subprocess.run([os.sys.executable, "-c", code], cwd=tinygrad_tf.__path__[0] + "/..", capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "safetensors"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ("train --text none.txt", ["none.txt"]),
+    ("train --text empty.txt", ["empty.txt"]),
+    ("train --text binary.txt", ["binary.txt"]),
+    ("train --text latin1.txt", ["latin1.txt", "UTF-8"]),
+    ("train --text surrogate.txt", ["surrogate.txt"]),
+    ("train --text short.txt", ["short.txt", "too short", "block_size=64"]),
+    ("train --n-embd 10 --n-head 3", ["10", "3"]),
+    ("train --n-embd 9 --n-head 3", ["9", "3"]),
+    ("train --norm batch", ["norm", "layer or rms"]),
+    ("train --lr fast", ["--lr", "fast"]),
+    ("train --steps 0", ["steps"]),
+    ("train --preset huge", ["huge", "tiny, laptop, baby, nanogpt-char-cpu"]),
+    ("train --stepz 3", ["--stepz"]),
+    ("train --progress loud", ["loud"]),
+    ("train --run full", ["full", "not empty"]),
+    ("train --run short.txt", ["short.txt"]),
+    ("train --run short.txt/run", ["short.txt"]),
+    ("train --resume none", ["none"]),
+    ("train --resume full", ["full", "no checkpoint"]),
+    ("train --resume full --run other", ["--run", "--resume"]),
+    ("sample none", ["none"]),
+    ("sample", ["run"]),
+    ("sample empty.txt", ["empty.txt"]),
+    ("sample pickle", ["pickle"]),
+    ("sample foreign", ["foreign"]),
+    ("write", ["write"]),
+])  # fmt: skip
+def test_bad_input_is_one_line_and_status_2(tmp_path, command, arguments, words):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
+    (tmp_path / "latin1.txt").write_bytes("é".encode("latin1") * 1000)
+    (tmp_path / "surrogate.txt").write_bytes(b"\xed\xa0\xbd" * 1000)
+    (tmp_path / "short.txt").write_text("too short")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis").touch()
+    (tmp_path / "pickle").write_bytes(pickle.dumps({"w": 1}))
+    save_file({"w": np.zeros(2)}, tmp_path / "foreign")
+    before = sorted(tmp_path.rglob("*"))
+    done = command(*arguments.split())
+    assert_refused(done, *words) if "NO OUTPUT" not in words else None
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_finished_run_refuses(trained, command, options):
+    assert_refused(command("train", *options, "--run", "run"), "already holds a run", "--resume run")
+    assert_refused(command("train", "--resume", "run", "--lr", 1), "lr")
+    assert_refused(command("sample", "run", "--temperature", -1), "temperature")
+    assert_refused(command("sample", "run", "--top-k", 0), "top-k")
+    assert_refused(command("sample", "run", "--top-p", "nan"), "top-p")
+    assert_refused(command("sample", "run", "--tokens", -1), "--tokens")
+    content = (trained / CHECKPOINT).read_bytes()
+    for damage in (content[:-3], content[:100] + b"\xff" + content[101:], content[:-1] + bytes([content[-1] ^ 1])):
+        (trained / CHECKPOINT).write_bytes(damage)
+        assert_refused(command("sample", "run"), trained.name, CHECKPOINT)
+        assert_refused(command("train", "--resume", "run"), CHECKPOINT)
+
+
+def test_TX_03_unknown_characters_of_a_prompt_are_listed(trained, command):
+    assert_refused(command("sample", "run", "--prompt", "the zé"), '"z" (U+007A)', '"é" (U+00E9)')
+    assert command("sample", "run", "--tokens", 3).returncode == 0  # the default prompt always works
+
+
+def test_sample(trained, command):
+    """The prompt goes on, exactly N characters, the same for the same seed, with the cache and without."""
+    def sample(*arguments):
+        done = command("sample", "run", "--prompt", "the cat", "--tokens", 40, *arguments)
+        assert done.returncode == 0
+        assert done.stdout.startswith("the cat")
+        assert len(done.stdout) == len("the cat") + 40 + 1
+        return done
+
+    first = sample("--stats")
+    assert first.stdout == sample("--no-cache").stdout == sample("--seed", 0).stdout != sample("--seed", 1).stdout
+    assert re.fullmatch(r"\d+ positions computed, \d+ of them again, \d+ read from the cache of [\d,]+ bytes\n", first.stderr)
+    assert sample("--temperature", 0).stdout == sample("--temperature", 0, "--seed", 9).stdout == sample("--top-k", 1).stdout
+    long = command("sample", trained / CHECKPOINT, "--prompt", "the cat sat on the mat", "--tokens", 2)
+    assert long.stdout.startswith("the cat sat on the mat")
+
+
+def test_EN_01_a_hundred_steps_into_a_file(tmp_path, command, options):
+    with open(tmp_path / "log", "w") as log:
+        done = command("train", *options, "--steps", 100, "--sample-every", 25, "--run", "run", stdout=log)
+    assert done.returncode == 0
+    content = (tmp_path / "log").read_text()
+    assert "\r" not in content
+    assert "\x1b" not in content
+    assert len(content.splitlines()) <= 20
+    assert "step 100/100" in content
+    assert content.splitlines()[-1].endswith("tinygrad-tf sample run")
+
+
+def test_progress_none_is_silent_and_the_variable_overrides(command, options):
+    assert command("train", *options, "--run", "a", "--progress", "none").stdout == ""
+    assert command("train", *options, "--run", "b", env={"TINYGRAD_TF_PROGRESS": "none"}).stdout == ""
+    assert "step" in command("train", *options, "--run", "c", "--progress", "plain", env={"TINYGRAD_TF_PROGRESS": "none"}).stdout
+
+
+def test_EN_01_closed_pipe_of_train(tmp_path, command, options):
+    with command("train", *options, "--steps", 10_000, "--run", "run", start=True) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == ""
+    done = Run.load(tmp_path / "run" / CHECKPOINT).step
+    assert 0 < done < 10_000
+    assert command("train", "--resume", "run", "--steps", done).returncode == 0
+
+
+def test_EN_01_closed_pipe_of_sample(trained, command):
+    with command("sample", "run", "--tokens", 1_000_000, start=True) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == ""
+
+
+def running(process, folder, lines):
+    """Wait until the run has written so many metrics lines."""
+    path = folder / METRICS
+    while process.poll() is None:
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return
+    raise AssertionError(process.stderr.read())
+
+
+def test_ctrl_c_ends_after_a_whole_step(tmp_path, command, options):
+    with command("train", *options, "--steps", 100_000, "--checkpoint-every", 0, "--run", "run", start=True) as process:
+        running(process, tmp_path / "run", 20)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    step = Run.load(tmp_path / "run" / CHECKPOINT).step
+    assert step >= 20
+    assert error == f"stopped after step {step}, which is saved; go on with: tinygrad-tf train --resume run\n"
+    assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == step
+    assert command("train", "--resume", "run", "--steps", step + 1).returncode == 0
+
+
+def test_ctrl_c_many_times_harms_no_file(tmp_path, command, options):
+    with command("train", *options, "--steps", 100_000, "--checkpoint-every", 1, "--run", "run", start=True) as process:
+        running(process, tmp_path / "run", 20)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in error
+    assert Run.load(tmp_path / "run" / CHECKPOINT).step >= 19
+    assert not list((tmp_path / "run").glob("*.tmp"))
+
+
+@pytest.mark.parametrize("step", [0, 1, 13, 40])
+def test_kill_9_and_resume_is_the_straight_run(tmp_path, command, options, step):
+    options = [*options, "--steps", 60, "--checkpoint-every", 1, "--eval-every", 0, "--sample-every", 0]
+    with command("train", *options, "--run", "killed", start=True) as process:
+        running(process, tmp_path / "killed", step)
+        process.kill()
+    assert command("train", "--resume", "killed").returncode == 0
+    assert command("train", *options, "--run", "straight").returncode == 0
+    for name in (CHECKPOINT, METRICS, "sample.txt"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
+
+
+def test_two_runs_at_once_on_one_folder(tmp_path, command, options):
+    with command("train", *options, "--steps", 100_000, "--run", "run", start=True) as process:
+        running(process, tmp_path / "run", 1)
+        assert_refused(command("train", "--resume", "run"), "run is in use by process", process.pid)
+        assert command("sample", "run", "--tokens", 5).returncode == 0  # reading is free
+        process.kill()
+    assert command("train", "--resume", "run", "--steps", 200_000, "--progress", "loud").returncode == 2
+
+
+def test_TX_07_emoji_on_an_ascii_terminal(tmp_path, command, options):
+    (tmp_path / "emoji.txt").write_text("😀 👨‍👩‍👧 é\n" * 100, encoding="utf-8")
+    done = command("train", *options, "--text", "emoji.txt", "--run", "räum lich", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    done = command("sample", "räum lich", "--prompt", "😀", "--tokens", 5, env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert done.stdout.startswith("\\U0001f600")
+    assert "'räum lich'" in command("train", "--resume", "räum lich").stdout
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_takes_a_step(tmp_path, command, text, preset):
+    text.write_text(text.read_text() * 4)
+    small = {"--steps": 1, "--batch-size": 1, "--n-layer": 1, "--n-embd": 48, "--eval-batches": 1, "--sample-tokens": 2}
+    done = command("train", "--preset", preset, "--text", text, *(part for pair in small.items() for part in pair))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "runs" / f"{preset}-1" / "loss.png").exists()

@@ -1,0 +1,143 @@
+"""The command `tinygrad-tf`. A mistake of the user ends in one line on stderr and exit status 2, never in a traceback."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from . import __version__
+from .runfolder import RunError
+from .settings import PRESETS, TrainConfig
+
+INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
+                  help="A small deep-learning framework to read in an evening.")
+
+
+def with_settings(command: Callable) -> Callable:
+    """Replace `**settings` of a command by one option for each field of TrainConfig; one not given is None."""
+    hints = get_type_hints(TrainConfig)
+    options = []
+    for spec in fields(TrainConfig):
+        kind, help = hints[spec.name], spec.metadata["help"]
+        if get_origin(kind) is Literal:  # a text here, so that TrainConfig alone checks it
+            kind, help = str, f"{help} One of: {', '.join(get_args(kind))}."
+        flag = f"--{spec.name.replace('_', '-')}"
+        option = typer.Option(f"{flag}/--no{flag[1:]}" if kind is bool else flag, help=help, show_default=False)
+        options.append(Parameter(spec.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
+    own = [p for p in signature(command, eval_str=True).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    command.__signature__ = signature(command).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in [*own, *options]}
+    return command
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context,
+         version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if version:
+        print(f"tinygrad-tf {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+@with_settings
+def train(
+    run: Annotated[Path | None, typer.Option(help="Folder for the run (default: runs/<preset>-<number>).")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a run to go on with.")] = None,
+    progress: Annotated[str | None, typer.Option(help="auto, bar, plain or none.")] = None,
+    **settings: Any,
+) -> None:
+    """Train a character model. Settings that are not given come from the preset."""
+    from . import report
+    from .train import resume as resume_run
+    from .train import train as train_run
+
+    display = report.progress(progress)
+    given = {name: value for name, value in settings.items() if value is not None}
+    if resume is not None:
+        if run is not None:
+            raise RunError("--run and --resume exclude each other: a resumed run stays in its folder")
+        resume_run(resume, display, **given)
+    else:
+        preset = given.get("preset", "tiny")
+        if preset not in PRESETS:
+            raise RunError(f"--preset must be one of {', '.join(PRESETS)}, not {preset!r}")
+        train_run(PRESETS[preset].changed(**given), run, display)
+
+
+@app.command()
+def sample(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or its checkpoint file.")],
+    prompt: Annotated[str, typer.Option(help="Text to go on from (default: a fresh line).")] = "",
+    tokens: Annotated[int, typer.Option(help="Number of new characters.", min=0)] = 500,
+    temperature: Annotated[float, typer.Option(help="0 always takes the most probable character.")] = 0.8,
+    top_k: Annotated[int | None, typer.Option(help="Only the k most probable characters.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Only the most probable that together reach p.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same text.", min=0)] = 0,
+    cache: Annotated[bool, typer.Option(help="Keep keys and values of earlier characters.")] = True,
+    stats: Annotated[bool, typer.Option("--stats", help="Say at the end, on stderr, what was computed and kept.")] = False,
+) -> None:
+    """Write text with a trained model, character by character."""
+    import numpy as np
+
+    from .generate import GenerationStats, generate
+    from .report import printable
+    from .run import load_model
+
+    model, vocabulary = load_model(run)
+    ids = vocabulary.encode(prompt) if prompt else vocabulary.start()
+    cost = GenerationStats()
+    new = generate(model, ids, tokens, temperature=temperature, top_k=top_k, top_p=top_p,
+                   generator=np.random.default_rng(seed), cache=cache, stats=cost)
+    sys.stdout.write(printable(prompt, sys.stdout))
+    for token in new:
+        sys.stdout.write(printable(vocabulary.decode([token]), sys.stdout))
+        sys.stdout.flush()
+    print(flush=True)
+    if stats:
+        print(f"{cost.computed} positions computed, {cost.recomputed} of them again, {cost.reused} read from the cache "
+              f"of {cost.cache_bytes:,} bytes", file=sys.stderr)
+
+
+def main() -> None:
+    sys.exit(run_app())
+
+
+def run_app() -> int:
+    """Run the command line; return the exit status."""
+    UsageError = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
+    assert UsageError is not None
+    try:
+        return app(prog_name="tinygrad-tf", standalone_mode=False) or 0
+    except KeyboardInterrupt as stopped:
+        return _fail(str(stopped) or "interrupted", INTERRUPTED, "")
+    except BrokenPipeError:
+        from .report import silence
+
+        silence(sys.stdout)
+        return PIPE_CLOSED
+    except UsageError as error:
+        return _fail(error.format_message())  # type: ignore[attr-defined]
+    except typer.Abort:
+        return INTERRUPTED
+    except MemoryError:
+        return _fail("out of memory")
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except ValueError as error:
+        return _fail(str(error))
+
+
+def _fail(message: str, status: int = 2, prefix: str = "error: ") -> int:
+    print(prefix + " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""From logits to text: temperature, top-k, top-p, greedy, and the loop that feeds each token back.
+
+The rule for long texts: the context of every new token is the last `block_size` tokens. While the text still fits, the
+KV cache holds what was computed for it and each token costs one position. Once it does not fit, the window moves with
+every token; then each position of the window stands somewhere else and rests on other tokens than before, nothing that
+was kept is valid any more, and the whole window is computed again for every token.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .engine import no_grad
+
+TOP_P_PRECISION = 1e-7  # float32 logits tell probabilities no better: 0.5 + 0.3 reaches 0.8
+
+
+@dataclass
+class GenerationStats:
+    """What one `generate` call has cost so far, in positions of one sequence run through the model."""
+
+    computed: int = 0  # positions run through the model
+    recomputed: int = 0  # those among them that had been computed before
+    reused: int = 0  # positions read from the cache in place of computing them
+    cache_bytes: int = 0  # memory of the cache at its largest
+
+
+def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    """Raises ValueError for settings that `sample_token` does not take."""
+    if not 0 <= temperature < np.inf:
+        raise ValueError(f"temperature must be 0 (greedy) or a positive number, not {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top-k must be at least 1, not {top_k}")
+    if top_p is not None and not top_p >= 0:
+        raise ValueError(f"top-p must be between 0 and 1, not {top_p}")
+
+
+def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None,
+                  top_p: float | None = None) -> np.ndarray:
+    """(V,) -> (V,) float64   the distribution that `sample_token` draws from.
+
+    Softmax of logits / temperature; then only the `top_k` most probable tokens; then only the shortest run of the most
+    probable whose sum reaches `top_p` (at least one token; from 1 on, all). Of equal tokens the lower index goes first.
+    """
+    check_sampling(temperature, top_k, top_p)
+    z = np.asarray(logits, dtype=np.float64)
+    if temperature == 0:
+        return np.eye(1, len(z), int(z.argmax()))[0]
+    with np.errstate(over="ignore"):  # -40 / 1e-310 is -inf: probability 0, as it should be
+        p = np.exp((z - z.max()) / temperature)
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    if top_k is not None:
+        p[order[top_k:]] = 0.0
+        p /= p.sum()
+    if top_p is not None and top_p < 1:
+        reached = np.cumsum(p[order])[:-1]  # the mass before the 2nd, 3rd, ... token
+        p[order[1:][reached > top_p - TOP_P_PRECISION]] = 0.0
+        p /= p.sum()
+    return p
+
+
+def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None,
+                 generator: np.random.Generator | None = None) -> int:
+    """(V,) -> id   one token drawn from `probabilities(...)` with one random number.
+
+    Temperature 0 takes the most probable token, the lowest index among equals, and no random number. Raises ValueError
+    for logits that are not all finite, and for settings out of range.
+    """
+    logits = np.asarray(logits)
+    if not np.isfinite(logits).all():
+        bad = np.flatnonzero(~np.isfinite(logits))
+        raise ValueError(f"the logits are not finite: {logits[bad[0]]} for token {bad[0]}")
+    p = probabilities(logits, temperature, top_k, top_p)
+    if temperature == 0:
+        return int(p.argmax())
+    if generator is None:
+        raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
+    total = np.cumsum(p)
+    drawn = int(np.searchsorted(total, generator.random() * total[-1], side="right"))
+    return min(drawn, int(np.flatnonzero(p)[-1]))  # rounding may carry the product up to the total itself
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode and no tape inside; every module's own mode again afterwards, also after an exception."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: int | None = None,
+             top_p: float | None = None, generator: np.random.Generator | None = None, cache: bool = True,
+             stats: GenerationStats | None = None) -> Iterator[Any]:
+    """(T,) -> n ids, or (B, T) -> n arrays (B,)   yields each new token as soon as it is chosen.
+
+    The prompt `ids` may be longer than the context, but not empty. `cache=False` computes the whole window for every
+    token; the tokens are the same. Between two tokens the model is in the caller's mode and the tape is as the caller
+    left it. Each call has a cache of its own. Raises ValueError for bad settings at once, and for logits that are not
+    finite at the step where they appear.
+    """
+    ids = np.asarray(ids)
+    check_sampling(temperature, top_k, top_p)
+    if ids.ndim not in (1, 2) or ids.shape[-1] == 0 or ids.dtype.kind not in "iu":
+        raise ValueError(f"the prompt must be whole numbers of shape (T,) or (B, T) with T at least 1, not {ids.shape} {ids.dtype}")
+    if n < 0:
+        raise ValueError(f"the number of new tokens must not be negative: {n}")
+    if temperature > 0 and generator is None:
+        raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
+    return _tokens(model, ids, n, (temperature, top_k, top_p, generator), cache, stats or GenerationStats())
+
+
+def _tokens(model: Any, ids: np.ndarray, n: int, how: tuple, cache: bool, stats: GenerationStats) -> Iterator[Any]:
+    text = np.atleast_2d(ids).astype(np.int64)  # (B, T), growing
+    size = model.config.block_size
+    kept = model.new_cache(batch=len(text)) if cache else None
+    seen = 0  # positions of the text that have been through the model at least once
+    for step in range(n):
+        window = text[:, -size:]
+        if kept is not None and kept.length + text.shape[1] - seen > size:
+            kept = None  # the window begins to move
+        if kept is not None and kept.length:
+            stats.reused += kept.length
+            window = text[:, seen:]
+        with evaluating(model):
+            logits = (model(window) if kept is None else model(window, cache=kept)).numpy()[:, -1]  # (B, V)
+        new = min(text.shape[1] - seen, window.shape[1])
+        seen = text.shape[1]
+        stats.computed += window.shape[1]
+        stats.recomputed += window.shape[1] - new
+        stats.cache_bytes = max(stats.cache_bytes, kept.nbytes if kept is not None else 0)
+        try:
+            chosen = [sample_token(row, *how) for row in logits]
+        except ValueError as error:
+            raise ValueError(f"new token {step + 1}: {error}") from None
+        text = np.concatenate([text, np.array(chosen, dtype=np.int64)[:, None]], axis=1)
+        yield chosen[0] if ids.ndim == 1 else text[:, -1].copy()

@@ -1,0 +1,103 @@
+"""The state of a training run, and its way into a checkpoint and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import checkpoint
+from .checkpoint import CheckpointError
+from .models.decoder import Decoder
+from .nn import Dropout
+from .optim import AdamW
+from .runfolder import CHECKPOINT, checkpoint_in
+from .settings import TrainConfig
+from .text import Vocabulary
+
+STREAMS = ("init", "batches", "dropout", "evaluation", "sampling")
+
+
+@dataclass
+class Run:
+    """Everything that training changes. A checkpoint holds exactly this, so a resumed run goes on as if never stopped."""
+
+    config: TrainConfig
+    vocabulary: Vocabulary
+    text_sha256: str  # of the text that it learns from
+    streams: dict[str, np.random.Generator]  # one source of random numbers for each of STREAMS
+    model: Decoder
+    optimizer: AdamW
+    names: list[str]  # of the parameters, in the optimizer's order
+    step: int  # optimizer steps done
+    history: list[dict[str, Any]]  # the lines of metrics.jsonl
+    sample: str  # the last text it wrote
+
+    @classmethod
+    def new(cls, config: TrainConfig, vocabulary: Vocabulary, text_sha256: str) -> Run:
+        """A run before its first step; `config.seed` decides every random number that it will ever draw."""
+        seeds = np.random.SeedSequence(config.seed).spawn(len(STREAMS))
+        streams = {name: np.random.default_rng(seed) for name, seed in zip(STREAMS, seeds)}
+        model = Decoder(config.decoder(len(vocabulary)), streams["init"])
+        for module in model.modules():
+            if isinstance(module, Dropout):
+                module.generator = streams["dropout"]
+        # Decay pulls towards zero, which is right for a matrix and wrong for a gain.
+        matrices = {name: p for name, p in model.named_parameters() if p.ndim >= 2}
+        vectors = {name: p for name, p in model.named_parameters() if p.ndim < 2}
+        optimizer = AdamW([{"params": matrices.values(), "weight_decay": config.weight_decay},
+                           {"params": vectors.values(), "weight_decay": 0.0}],
+                          lr=config.lr, betas=(config.beta1, config.beta2))
+        return cls(config, vocabulary, text_sha256, streams, model, optimizer, [*matrices, *vectors], 0, [], "")
+
+    def save(self, folder: Path) -> None:
+        """Write the checkpoint into the run folder, whole or not at all. Raises OSError."""
+        moments, rest = checkpoint.pack_optimizer(self.optimizer, self.names)
+        checkpoint.save(folder / CHECKPOINT, {**checkpoint.pack_model(self.model), **moments}, {
+            "config": self.config.to_json(), "vocabulary": self.vocabulary.to_json(), "text_sha256": self.text_sha256,
+            "streams": {name: generator.bit_generator.state for name, generator in self.streams.items()},
+            "optimizer": rest, "step": self.step, "history": self.history, "sample": self.sample,
+        })
+
+    @classmethod
+    def load(cls, path: Path) -> Run:
+        """Raises CheckpointError, one line, for a file that is missing, damaged or foreign, or does not fit together."""
+        tensors, state = checkpoint.load(path)
+        moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
+        try:
+            config, vocabulary = TrainConfig.from_json(state["config"]), Vocabulary.from_json(state["vocabulary"])
+            _check_size(config, len(vocabulary), tensors)
+            run = cls.new(config, vocabulary, state["text_sha256"])
+            for name, generator in run.streams.items():
+                generator.bit_generator.state = state["streams"][name]
+            checkpoint.unpack_model(run.model, tensors)
+            checkpoint.unpack_optimizer(run.optimizer, run.names, moments, state["optimizer"])
+            run.step, run.history, run.sample = state["step"], state["history"], state["sample"]
+            _check_history(run)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise CheckpointError(f"{path}: {error}") from None
+        return run
+
+
+def _check_size(config: TrainConfig, vocab_size: int, tensors: dict[str, np.ndarray]) -> None:
+    """A stranger's file may describe a model that fills the memory; the numbers it really has are a bound."""
+    c = config.decoder(vocab_size)
+    rows = vocab_size + c.n_layer * (c.n_embd + c.hidden) + (c.block_size if c.positions == "learned" else 0)
+    held = sum(array.size for array in tensors.values())
+    if rows * c.n_embd > held:
+        raise CheckpointError(f"its configuration describes a model of more than the {held} numbers in the file")
+
+
+def _check_history(run: Run) -> None:
+    numbers = [value for line in run.history for value in line.values()]
+    if type(run.step) is not int or type(run.sample) is not str or any(type(n) not in (int, float) for n in numbers):
+        raise CheckpointError("its step, history or sample is not what training writes")
+
+
+def load_model(run: str | Path) -> tuple[Decoder, Vocabulary]:
+    """The model of a run (its folder or its checkpoint file), in evaluation mode, and its vocabulary."""
+    loaded = Run.load(checkpoint_in(Path(run)))
+    loaded.model.eval()
+    return loaded.model, loaded.vocabulary

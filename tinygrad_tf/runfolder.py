@@ -1,0 +1,89 @@
+"""The folder of one training run: who may write into it, and what lies where.
+
+    checkpoint.safetensors   the run at its last saved step; everything else can be made again from it
+    config.json              every setting, for people
+    metrics.jsonl            one line per step
+    loss.svg, loss.png       the curves
+    sample.txt               the last sample
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+CHECKPOINT, CONFIG, METRICS, SAMPLE, LOCK = (
+    "checkpoint.safetensors", "config.json", "metrics.jsonl", "sample.txt", ".lock")
+
+
+class RunError(ValueError):
+    """A run that cannot start or go on. The message is one line that names the next step."""
+
+
+def next_folder(name: str, parent: Path = Path("runs")) -> Path:
+    """Create and return the first free one of `runs/<name>-1`, `runs/<name>-2`, ..."""
+    number = 1
+    while True:
+        folder = parent / f"{name}-{number}"
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            number += 1
+
+
+def refuse_if_taken(folder: Path) -> None:
+    """Raises RunError unless a new run may start in `folder`: it does not exist yet, or holds nothing to keep."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunError(f"{folder} is a file; name a folder for the run")
+    if (folder / CHECKPOINT).exists():
+        raise RunError(f"{folder} already holds a run; continue it with --resume {folder}, or name another folder")
+    # A run that died before its first checkpoint leaves its lock and perhaps an unfinished file.
+    if any(entry.name != LOCK and entry.suffix != ".tmp" for entry in folder.iterdir()):
+        raise RunError(f"{folder} is not empty and holds no run; name a new or an empty folder")
+
+
+def checkpoint_in(run: Path) -> Path:
+    """The checkpoint of a run, given its folder or the file itself. Raises RunError if there is none."""
+    path = run / CHECKPOINT if run.is_dir() else run
+    if not path.exists():
+        raise RunError(f"{run} holds no checkpoint" if run.exists() else f"{run}: no such run")
+    return path
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time writes into `folder`. Raises RunError, naming the process, if another one does.
+
+    The operating system holds the lock, and drops it when the process ends, however it ends.
+    """
+    with open(folder / LOCK, "a+", encoding="ascii") as file:
+        try:
+            _lock(file)
+        except OSError:
+            file.seek(0)
+            owner = file.read(20).strip() or "unknown"
+            raise RunError(f"{folder} is in use by process {owner}; wait for it, or name another folder") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+if sys.platform != "win32":
+    import fcntl
+
+    def _lock(file: IO) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+else:
+    import msvcrt
+
+    def _lock(file: IO) -> None:
+        file.seek(1 << 30)  # far behind the text: Windows forbids others to read a locked place
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        file.seek(0)

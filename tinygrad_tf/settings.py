@@ -1,0 +1,143 @@
+"""Every setting of a training run, each with its default, its help text and its smallest legal value; and the presets.
+
+The command line, the saved configuration and the checks are all made from the fields below.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .models.decoder import DecoderConfig
+
+
+def setting(default: Any, help: str, least: float | None = None) -> Any:
+    return field(default=default, metadata={"help": help, "least": least})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """One training run. The defaults are the preset "tiny". Raises ValueError, naming the field, for a bad value."""
+
+    preset: str = setting("tiny", "The preset that the other settings start from.")
+    text: str = setting("stories", "stories (embedded), tinyshakespeare (downloaded once), or a UTF-8 text file.")
+    seed: int = setting(0, "Seed of every random stream.", 0)
+
+    # the model: the fields of DecoderConfig, under the same names
+    block_size: int = setting(64, "Context length in tokens.", 1)
+    n_layer: int = setting(2, "Number of blocks.", 1)
+    n_head: int = setting(4, "Attention heads per block.", 1)
+    n_kv_head: int | None = setting(None, "Heads of keys and values; fewer than the heads shares them (default: all).", 1)
+    n_embd: int = setting(64, "Model width.", 1)
+    n_hidden: int | None = setting(None, "Hidden width of the feed-forward (default: by its kind).", 1)
+    norm: Literal["layer", "rms"] = setting("rms", "Kind of norm.")
+    norm_order: Literal["pre", "post", "both"] = setting("pre", "Where the norms stand in a residual branch.")
+    ffn: Literal["gelu", "gelu_tanh", "relu", "silu", "relu2", "swiglu", "geglu"] = setting(
+        "swiglu", "Kind of feed-forward.")
+    positions: Literal["learned", "rotary", "none"] = setting("rotary", "Kind of positions.")
+    rope_base: float = setting(10000.0, "Base of the rotary angles.", 0)
+    qk_norm: bool = setting(True, "Normalise queries and keys.")
+    bias: bool = setting(False, "Biases in linear layers and norms.")
+    tied: bool = setting(True, "One matrix for the embedding and the output head.")
+    dropout: float = setting(0.0, "Share of activations dropped in training.", 0)
+    layer_scale: float | None = setting(None, "Start value of a learned scale on each branch (default: no such scale).", 0)
+    zero_init: bool = setting(True, "Start the projections into the residual stream at zero.")
+    init_std: float | None = setting(0.02, "Standard deviation of the matrices at the start.", 0)
+
+    # optimisation
+    steps: int = setting(1500, "Optimizer steps.", 1)
+    batch_size: int = setting(16, "Sequences per forward pass.", 1)
+    grad_accum: int = setting(1, "Forward passes per step; gradients add up to those of the one big batch.", 1)
+    lr: float = setting(5e-3, "Peak learning rate.", 0)
+    min_lr: float = setting(0.0, "Learning rate at the end.", 0)
+    warmup: int = setting(50, "Steps of linear warm-up.", 0)
+    beta1: float = setting(0.9, "Adam's decay of the mean gradient.", 0)
+    beta2: float = setting(0.99, "Adam's decay of the mean squared gradient.", 0)
+    weight_decay: float = setting(0.1, "Decoupled weight decay, on matrices only.", 0)
+    clip: float = setting(1.0, "Largest norm of the whole gradient (0: no clipping).", 0)
+
+    # what is looked at on the way; 0 switches it off
+    eval_every: int = setting(100, "Steps between evaluations on held-out text (0: only at the end).", 0)
+    eval_batches: int = setting(10, "Random batches per evaluation; the one at the end takes the whole split.", 1)
+    eval_overlap: int = setting(0, "Tokens of each window of the final evaluation that are context only.", 0)
+    sample_every: int = setting(500, "Steps between samples (0: only at the end).", 0)
+    sample_tokens: int = setting(200, "Tokens per sample.", 0)
+    sample_temperature: float = setting(0.8, "Temperature of the samples; 0 is greedy.", 0)
+    checkpoint_every: int = setting(100, "Steps between checkpoints (0: only at the end).", 0)
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(TrainConfig)
+        for spec in fields(self):
+            value, least = getattr(self, spec.name), spec.metadata["least"]
+            if not _fits(value, types[spec.name]):
+                wanted = getattr(types[spec.name], "__name__", str(types[spec.name]))
+                raise ValueError(f"{spec.name} must be {_wording(types[spec.name], wanted)}, not {value!r}")
+            if least is not None and value is not None and not least <= value < math.inf:
+                raise ValueError(f"{spec.name} must be a finite number and at least {least}, not {value}")
+        if self.beta1 >= 1 or self.beta2 >= 1:
+            raise ValueError(f"beta1 and beta2 must be below 1, not {self.beta1} and {self.beta2}")
+        if self.min_lr > self.lr:
+            raise ValueError(f"min_lr {self.min_lr} is above lr {self.lr}")
+        if self.eval_overlap >= self.block_size:
+            raise ValueError(f"eval_overlap {self.eval_overlap} must be smaller than block_size {self.block_size}")
+        self.decoder(vocab_size=1)  # the model's own checks
+
+    def decoder(self, vocab_size: int) -> DecoderConfig:
+        """The model's part of the configuration."""
+        shared = {spec.name for spec in fields(DecoderConfig)} - {"vocab_size"}
+        return DecoderConfig(vocab_size=vocab_size, **{name: getattr(self, name) for name in shared})
+
+    def changed(self, **settings: Any) -> "TrainConfig":
+        """A copy with these settings; those that are None stay as they are."""
+        return replace(self, **{name: value for name, value in settings.items() if value is not None})
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Any) -> "TrainConfig":
+        """Raises ValueError for values that are no complete configuration."""
+        names = {spec.name for spec in fields(cls)}
+        if not isinstance(values, Mapping) or set(values) != names:
+            odd = sorted(names.symmetric_difference(values)) if isinstance(values, Mapping) else ["all of them"]
+            raise ValueError(f"a configuration with missing or unknown settings: {', '.join(map(str, odd))}")
+        return cls(**values)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Whether a value, as from JSON, is of the annotated type. A whole number will do for a float; True is no number."""
+    options = get_args(wanted)
+    if get_origin(wanted) is Literal:
+        return value in options
+    if options:
+        return any(_fits(value, option) for option in options)
+    if wanted is float:
+        return type(value) in (int, float)
+    return type(value) is wanted
+
+
+def _wording(wanted: Any, name: str) -> str:
+    if get_origin(wanted) is Literal:
+        return " or ".join(map(str, get_args(wanted)))
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "nothing"}
+    return " or ".join(kinds[option] for option in get_args(wanted) or (wanted,))
+
+
+PRESETS = {
+    "tiny": TrainConfig(),
+    # Rotary, RMSNorm, SwiGLU, QK-norm, zero-initialised residual projections: below 1.60 on Shakespeare in five minutes.
+    "laptop": TrainConfig(
+        preset="laptop", text="tinyshakespeare", block_size=128, n_layer=4, n_head=4, n_embd=128,
+        steps=3000, batch_size=12, lr=4e-3, warmup=100, eval_every=250, eval_batches=20, sample_every=1000,
+        checkpoint_every=250),
+    "baby": TrainConfig(
+        preset="baby", text="tinyshakespeare", block_size=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2,
+        steps=5000, batch_size=8, lr=1e-3, min_lr=1e-4, warmup=100, eval_every=250, eval_batches=20, sample_every=1000,
+        checkpoint_every=100),
+    # nanoGPT's published settings for a CPU.
+    "nanogpt-char-cpu": TrainConfig(
+        preset="nanogpt-char-cpu", text="tinyshakespeare", block_size=64, n_layer=4, n_head=4, n_embd=128,
+        norm="layer", ffn="gelu", positions="learned", qk_norm=False, zero_init=False,
+        steps=2000, batch_size=12, lr=1e-3, min_lr=1e-4, warmup=100, eval_every=250, eval_batches=20, sample_every=1000,
+        checkpoint_every=250),
+}

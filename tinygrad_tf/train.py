@@ -1,0 +1,244 @@
+"""Training, from a text to a run folder. The loop itself is `_steps`; the rest is what it uses and what surrounds it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import Any, TextIO
+
+import numpy as np
+
+from .checkpoint import write_atomically
+from .data import IGNORE, SHAKESPEARE, Corpus, get_batch, load_corpus, windows
+from .generate import evaluating, generate
+from .memory import keep_freed_memory
+from .nn.utils import clip_grad_norm_
+from .optim import warmup_cosine
+from .report import Progress, draw_curves, progress
+from .run import Run
+from .runfolder import CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken
+from .settings import TrainConfig
+
+CHANGEABLE = ("steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
+              "sample_temperature", "checkpoint_every")
+
+
+def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextIO, asked: threading.Event) -> None:
+    """The training loop: from the steps that are done to `config.steps`."""
+    c, model, optimizer = run.config, run.model, run.optimizer
+    parameters = list(model.parameters())
+    while run.step < c.steps:
+        lr = warmup_cosine(run.step, lr=c.lr, min_lr=c.min_lr, warmup=c.warmup, total=c.steps)
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+
+        x, y = get_batch(corpus.train, c.block_size, c.batch_size * c.grad_accum, run.streams["batches"])  # (B, T) both
+        loss = add_gradients(model, x, y, c.grad_accum)
+        norm = clip_grad_norm_(parameters, c.clip or math.inf)
+        if not math.isfinite(loss + norm):
+            raise RunError(f"the loss is {loss} and its gradient {norm} long at step {run.step + 1}; the last checkpoint "
+                           f"in {folder} is whole; a smaller --lr or a longer --warmup keeps training finite")
+        optimizer.step()
+        optimizer.zero_grad()
+        run.step += 1
+
+        line = {"step": run.step, "loss": loss, "lr": lr, "grad_norm": norm}
+        if _due(run.step, c.eval_every):
+            line["val_loss"] = estimate(run, corpus)
+        run.history.append(line)
+        print(json.dumps(line), file=log, flush=True)
+        display.step(run.step, line)
+        if _due(run.step, c.sample_every) and run.step < c.steps:
+            run.sample = write_sample(run)
+            display.sample(run.step, run.sample)
+
+        stop = asked.is_set() or display.closed
+        if stop or _due(run.step, c.checkpoint_every):
+            run.save(folder)
+        if stop:
+            draw_curves(run.history, folder, c.preset, corpus.floor)
+            raise BrokenPipeError if display.closed else KeyboardInterrupt(
+                f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {quote(str(folder))}")
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+# ------------------------------------------------------------------------------------------------ what the loop uses
+
+
+def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float:
+    """x, y (B, T) -> mean loss   adds the gradients of the whole batch, computed in `parts` slices of it.
+
+    Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
+    A step draws all its sequences at once: there is no incomplete window.
+    """
+    total, kept = 0.0, max(1, np.count_nonzero(y != IGNORE))
+    for x_part, y_part in zip(np.array_split(x, parts), np.array_split(y, parts)):
+        loss = model.loss(x_part, y_part) * (np.count_nonzero(y_part != IGNORE) / kept)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def evaluate(model: Any, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Mean loss in nats per kept target over batches (x, y), without dropout. The model's mode is left as it was."""
+    total, count = 0.0, 0
+    with evaluating(model):
+        for x, y in batches:
+            kept = np.count_nonzero(y != IGNORE)
+            total += model.loss(x, y).item() * kept
+            count += kept
+    return total / max(1, count)
+
+
+def estimate(run: Run, corpus: Corpus) -> float:
+    """Held-out loss over a few random batches, drawn from a stream of their own."""
+    c, generator = run.config, run.streams["evaluation"]
+    return evaluate(run.model, (get_batch(corpus.val, c.block_size, c.batch_size, generator) for _ in range(c.eval_batches)))
+
+
+def write_sample(run: Run) -> str:
+    """A text from the model as it is now, drawn from a stream of its own."""
+    c, start = run.config, run.vocabulary.start()
+    tokens = generate(run.model, start, c.sample_tokens, temperature=c.sample_temperature, generator=run.streams["sampling"])
+    return run.vocabulary.decode([*start, *tokens]).strip("\n")
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Inside, the first Ctrl-C only sets the event; the second one raises KeyboardInterrupt at once."""
+    asked = threading.Event()
+
+    def ask(signum: int, frame: Any) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # signals are the main thread's business
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ------------------------------------------------------------------------------------------------ what surrounds it
+
+
+def train(config: TrainConfig | None = None, folder: str | Path | None = None, display: Progress | None = None) -> Run:
+    """Start a new run and train it to its end. `folder` defaults to runs/<preset>-<number>.
+
+    Raises RunError if the folder is taken or in use, the text too short, the disk full, or the loss no longer finite;
+    KeyboardInterrupt after a Ctrl-C, once the step is whole and saved; BrokenPipeError likewise when nobody reads the
+    output any more.
+    """
+    config = config or TrainConfig()
+    if config.text not in ("stories", SHAKESPEARE):
+        config = config.changed(text=str(Path(config.text).absolute()))  # a resume may come from another folder
+    corpus = _corpus(config)
+    run = Run.new(config, corpus.vocabulary, _sha256(corpus))
+    if folder is None:
+        folder = next_folder(config.preset)
+    folder = Path(folder)
+    refuse_if_taken(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        refuse_if_taken(folder)  # again, now that nobody else can start one here
+        run.save(folder)  # first of all: from here on the run can be resumed, whatever happens
+        return _go_on(run, corpus, folder, display or progress())
+
+
+def resume(folder: str | Path, display: Progress | None = None, **changes: Any) -> Run:
+    """Go on with the run in `folder`, bit for bit as if it had never stopped. Raises what `train` raises.
+
+    Of the settings only those in CHANGEABLE may change; more `steps` stretch the schedule of the learning rate.
+    """
+    path = checkpoint_in(Path(folder))
+    with locked(path.parent):
+        run = Run.load(path)
+        for name in changes:
+            if name not in CHANGEABLE:
+                raise RunError(f"{name} cannot change when a run is resumed; these can: {', '.join(CHANGEABLE)}")
+        run.config = run.config.changed(**changes)
+        if run.config.steps < run.step:
+            raise RunError(f"{folder} has already done {run.step} steps; steps cannot be {run.config.steps}")
+        corpus = _corpus(run.config)
+        if _sha256(corpus) != run.text_sha256:
+            raise RunError(f"{run.config.text} is not the text that {folder} was trained on; start a new run for a new text")
+        return _go_on(run, corpus, path.parent, display or progress())
+
+
+def _corpus(c: TrainConfig) -> Corpus:
+    corpus = load_corpus(c.text)
+    if min(len(corpus.train), len(corpus.val)) <= c.block_size:
+        raise RunError(f"{c.text} is too short: {len(corpus.train)} characters to learn from and {len(corpus.val)} held out, "
+                       f"each must be more than block_size={c.block_size}; take a longer text or a smaller --block-size")
+    return corpus
+
+
+def _sha256(corpus: Corpus) -> str:
+    total = hashlib.sha256(json.dumps(corpus.vocabulary.to_json()).encode())
+    total.update(np.concatenate([corpus.train, corpus.val]).astype("<i8"))
+    return total.hexdigest()
+
+
+def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress) -> Run:
+    """Train what is left, look at the result, and write the rest of the run folder."""
+    c = run.config
+    keep_freed_memory()
+    display.start(run.step, c.steps, c.batch_size * c.grad_accum * c.block_size)
+    try:
+        display.say(f"{c.preset}: {sum(p.numel() for p in run.model.parameters()):,} parameters, {len(run.vocabulary)} characters, "
+                    f"{len(corpus.train):,} to learn from, {len(corpus.val):,} held out; folder {folder}")
+        if corpus.changes:
+            display.say(f"{c.text}: {corpus.changes}")
+        write_atomically(folder / CONFIG, json.dumps(c.to_json(), indent=2) + "\n")
+        write_atomically(folder / METRICS, _lines(run.history))
+        with interruptible() as asked:
+            # Where a number becomes infinite the loop says so; NumPy need not.
+            with open(folder / METRICS, "a", encoding="utf-8") as log, np.errstate(all="ignore"):
+                _steps(run, corpus, folder, display, log, asked)
+            _finish(run, corpus, folder, display)
+        if asked.is_set():
+            raise KeyboardInterrupt(f"the run in {folder} was already at its end and is complete")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RunError(f"{folder}: {error.strerror or error}; the last checkpoint is whole: "
+                       f"go on from it with --resume {folder} once this is mended") from error
+    finally:
+        display.stop()
+    return run
+
+
+def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
+    """Evaluate on all held-out text, write a last sample, save, and draw. A finished run is only drawn again."""
+    c = run.config
+    if not any(line["step"] == run.step and "final_val_loss" in line for line in run.history):
+        run.save(folder)
+        loss = evaluate(run.model, windows(corpus.val, c.block_size, c.batch_size, c.eval_overlap))
+        run.history.append({"step": run.step, "final_val_loss": loss})
+        run.sample = write_sample(run)
+        run.save(folder)
+    loss = run.history[-1]["final_val_loss"]
+    write_atomically(folder / METRICS, _lines(run.history))
+    write_atomically(folder / SAMPLE, run.sample + "\n")
+    draw_curves(run.history, folder, c.preset, corpus.floor)
+    display.sample(run.step, run.sample)
+    above = "" if corpus.floor is None else f", {loss / corpus.floor - 1:.1%} above the entropy of the text, {corpus.floor:.4f}"
+    display.say(f"held-out loss {loss:.4f} nats per character over the whole split{above}")
+    display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {quote(str(folder))}")
+
+
+def _lines(history: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in history)
