@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -17,8 +18,22 @@ from .sizes import SIZES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 TEMPERATURES = (0.0, 0.8)
-What = StrEnum("What", ["all", "steps", "ops", "generation", "memory", "profile"])
-SizeName = StrEnum("SizeName", ["all", *SIZES])
+
+
+class What(StrEnum):
+    all = "all"
+    steps = "steps"
+    ops = "ops"
+    generation = "generation"
+    memory = "memory"
+    profile = "profile"
+
+
+class SizeName(StrEnum):
+    all = "all"
+    tiny = "tiny"
+    laptop = "laptop"
+    baby = "baby"
 
 
 @app.command()
@@ -33,10 +48,10 @@ def main(
     to: Annotated[Path | None, typer.Option("--json", help="File for the results.", show_default=False)] = None,
 ) -> None:
     """Measure tinygrad_tf beside PyTorch eager, in alternating turns."""
-    if to is not None and (to.is_dir() or not to.absolute().parent.is_dir()):
-        raise typer.BadParameter(f"{to} is no file that can be written: its folder must exist", param_hint="--json")
+    if to is not None and (to.is_dir() or not os.access(to.absolute().parent, os.W_OK)):
+        raise typer.BadParameter(f"{to} is no file that can be written; its folder must exist", param_hint="--json")
     plan = measure.Plan(threads, pairs, patience)
-    sizes = list(SIZES) if size == "all" else [size.value]
+    sizes = list(SIZES) if size is SizeName.all else [size.value]
     facts = machine.describe()
     tables.machine(facts, threads)
     results = []
@@ -76,6 +91,6 @@ def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool) -> dict[st
 if __name__ == "__main__":
     try:
         app()
-    except WorkerError as error:
+    except (WorkerError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from .machine import Others, installed
 from .processes import Worker
 from .sizes import SIZES
 from .statements import TENSOR
-from .turns import Rounds, spread, take_turns
+from .turns import Rounds, ratio, spread, take_turns
 
 TURN = 0.5  # seconds that a turn should last at least
 WARM_UP = 2  # calls that are not timed
@@ -32,48 +33,60 @@ def frameworks() -> dict[str, str]:
 
 
 def _start(stack: ExitStack, plan: Plan, tasks: dict[str, str], **options: Any) -> dict[str, Worker]:
-    return {name: stack.enter_context(Worker(task, plan.threads, **options)) for name, task in tasks.items()}
+    """A worker for each task. A name that ends in "kept" stands for the same task with the memory that it frees kept."""
+    workers = {}
+    for name, task in tasks.items():
+        kept = {"keep": True} if name.endswith("kept") else {}
+        workers[name] = stack.enter_context(Worker(task, plan.threads, **options, **kept))
+    return workers
 
 
 def _rounds(workers: dict[str, Worker], plan: Plan) -> tuple[Rounds, dict[str, list], int]:
     """Warm up, choose how many calls make a turn, take turns: (seconds a call, everybody's results, calls a turn)."""
     results: dict[str, list] = {name: [] for name in workers}
 
-    def turn(name: str, count: int) -> float:
+    def turn(name: str, count: int) -> tuple[float, float]:
         answer = workers[name].call("run", count=count)
         results[name] += answer["results"]
-        return answer["seconds"] / count
+        return answer["wall"] / count, answer["cpu"] / count
 
     for name in workers:
         turn(name, WARM_UP)
-    slowest = max(turn(name, 1) for name in workers)
-    count = max(1, round(TURN / slowest))
-    others = Others([worker.process.pid for worker in workers.values()])
-    competitors = {name: lambda name=name: turn(name, count) for name in workers}
-    return take_turns(competitors, plan.pairs, others, plan.patience), results, count
+    count = max(1, round(TURN / max(turn(name, 1)[0] for name in workers)))
+    competitors = {name: partial(turn, name, count) for name in workers}
+    return take_turns(competitors, plan.pairs, _others(workers), plan.patience), results, count
+
+
+def _others(workers: dict[str, Worker]) -> Others:
+    return Others([worker.process.pid for worker in workers.values()])
 
 
 def _compared(rounds: Rounds) -> dict[str, Any]:
-    """What every comparison reports of its rounds."""
-    ratio = rounds.ratio("torch", "ours") if "torch" in rounds.seconds else None
-    return {"ratio": ratio, "others": spread(rounds.others) if rounds.others else None}
+    """What every comparison reports of its rounds: everybody's time over ours, by the clock and of processor; others' load."""
+    return {
+        "ratios": {name: ratio(values, rounds.wall["ours"]) for name, values in rounds.wall.items() if name != "ours"},
+        "cpu_ratios": {name: ratio(values, rounds.cpu["ours"]) for name, values in rounds.cpu.items() if name != "ours"},
+        "others": spread(rounds.others) if rounds.others else None,
+    }
+
+
+def _each(seconds: dict[str, list[float]], scale: float) -> dict[str, dict[str, float]]:
+    return {name: spread(values, scale) for name, values in seconds.items()}
 
 
 def step(size: str, plan: Plan) -> dict[str, Any]:
-    """A training step: ours, PyTorch's, and the matrix products alone."""
-    tasks = {name: f"{module}.Training" for name, module in frameworks().items()} | {"products": "floor.Products"}
+    """A training step: ours, PyTorch's as it comes and with freed memory kept, and the matrix products alone."""
+    tasks = {name: f"{module}.Training" for name, module in frameworks().items()}
+    if "torch" in tasks:
+        tasks["torch, kept"] = tasks["torch"]
+    tasks["products"] = "floor.Products"
     with ExitStack() as stack:
         rounds, results, count = _rounds(_start(stack, plan, tasks, size=size), plan)
-    losses = {
-        name: {"first": values[0], "last": values[-1], "steps": len(values)}
-        for name, values in results.items() if name != "products"
-    }  # fmt: skip
+    results.pop("products")
     answer = {
-        "what": "step", "size": size, "threads": plan.threads, "pairs": plan.pairs, "steps_per_turn": count,
-        "tokens_per_step": SIZES[size].tokens,
-        "milliseconds": {name: rounds.spread(name, 1000) for name in rounds.seconds},
-        "products_share": rounds.ratio("products", "ours"),
-        "losses": losses,
+        "what": "step", "size": size, **asdict(plan), "steps_per_turn": count, "tokens_per_step": SIZES[size].tokens,
+        "milliseconds": _each(rounds.wall, 1000), "cpu_milliseconds": _each(rounds.cpu, 1000),
+        "losses": {name: {"first": values[0], "last": values[-1], "steps": len(values)} for name, values in results.items()},
         **_compared(rounds),
     }  # fmt: skip
     if "torch" in results:
@@ -88,31 +101,28 @@ def generation(size: str, temperature: float, plan: Plan) -> dict[str, Any]:
         rounds, results, _ = _rounds(_start(stack, plan, tasks, size=size, temperature=temperature), plan)
     tokens = SIZES[size].block_size
     answer = {
-        "what": "generation", "size": size, "temperature": temperature, "threads": plan.threads, "pairs": plan.pairs,
-        "tokens": tokens,
-        "milliseconds_per_token": {name: rounds.spread(name, 1000 / tokens) for name in rounds.seconds},
-        **_compared(rounds),
+        "what": "generation", "size": size, "temperature": temperature, **asdict(plan), "tokens": tokens,
+        "milliseconds_per_token": _each(rounds.wall, 1000 / tokens), **_compared(rounds),
     }  # fmt: skip
     if "torch" in results and temperature == 0:
         answer["same_tokens"] = results["ours"][0] == results["torch"][0]
     return answer
 
 
-def small_op(name: str, workers: dict[str, Worker], plan: Plan) -> dict[str, Any]:
+def small_op(op: str, workers: dict[str, Worker], plan: Plan) -> dict[str, Any]:
     """One statement of `statements.py`, in microseconds."""
-    slowest = max(worker.call("seconds", op=name, number=200) for worker in workers.values()) / 200
-    number = max(1, round(SHORT_TURN / slowest))
-    others = Others([worker.process.pid for worker in workers.values()])
-    competitors = {
-        who: lambda worker=worker: worker.call("seconds", op=name, number=number) / number for who, worker in workers.items()
-    }
-    rounds = take_turns(competitors, plan.pairs, others, plan.patience)
-    added = Rounds({"tape": [a - b for a, b in zip(rounds.seconds["ours"], rounds.seconds["numpy"], strict=True)]}, [])
+
+    def turn(name: str, number: int) -> tuple[float, float]:
+        answer = workers[name].call("seconds", op=op, number=number)
+        return answer["wall"] / number, answer["cpu"] / number
+
+    number = max(1, round(SHORT_TURN / max(turn(name, 200)[0] for name in workers)))
+    competitors = {name: partial(turn, name, number) for name in workers}
+    rounds = take_turns(competitors, plan.pairs, _others(workers), plan.patience)
+    tape = [a - b for a, b in zip(rounds.wall["ours"], rounds.wall["numpy"], strict=True)]
     return {
-        "what": "op", "name": name, "statement": TENSOR[name], "threads": plan.threads, "pairs": plan.pairs,
-        "microseconds": {who: rounds.spread(who, 1e6) for who in rounds.seconds},
-        "microseconds_on_top_of_numpy": added.spread("tape", 1e6),
-        **_compared(rounds),
+        "what": "op", "name": op, "statement": TENSOR[op], **asdict(plan), "microseconds": _each(rounds.wall, 1e6),
+        "microseconds_on_top_of_numpy": spread(tape, 1e6), **_compared(rounds),
     }  # fmt: skip
 
 
@@ -120,7 +130,7 @@ def small_ops(plan: Plan) -> list[dict[str, Any]]:
     tasks = {name: f"{module}.SmallOps" for name, module in frameworks().items()} | {"numpy": "ours.BareNumpy"}
     with ExitStack() as stack:
         workers = _start(stack, plan, tasks)
-        return [small_op(name, workers, plan) for name in TENSOR]
+        return [small_op(op, workers, plan) for op in TENSOR]
 
 
 def memory(size: str, plan: Plan, steps: int = 3) -> dict[str, Any]:

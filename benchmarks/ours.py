@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_tf import Tensor, optim
 from tinygrad_tf.generate import generate
+from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.utils import clip_grad_norm_
 
@@ -26,6 +27,7 @@ class Training:
     """One call of `once` is one step: data, forward, backward, clipping, AdamW, and the loss read as a number."""
 
     def __init__(self, size: str, prepared: bool = True):
+        keep_freed_memory()  # as the trainer does
         self.model = decoder(SIZES[size])
         self.batches = batches(SIZES[size])
         if prepared:
@@ -43,10 +45,10 @@ class Training:
     def once(self) -> float:
         ids, targets = next(self.batches)
         loss = self.model.loss(ids, targets)
-        self.optimizer.zero_grad()
         loss.backward()
         clip_grad_norm_(self.parameters, CLIP)
         self.optimizer.step()
+        self.optimizer.zero_grad()
         return loss.item()
 
     def memory(self, steps: int) -> dict[str, Any]:
@@ -71,13 +73,12 @@ class SmallOps:
     def __init__(self) -> None:
         self.names = {name: Tensor(array, requires_grad=True) for name, array in operands().items()}
 
-    def seconds(self, op: str, number: int) -> float:
-        """Time of `number` executions."""
+    def seconds(self, op: str, number: int) -> dict[str, float]:
         return seconds(TENSOR[op], number, self.names)
 
 
 class BareNumpy:
     """The same statements on NumPy arrays, with no tape."""
 
-    def seconds(self, op: str, number: int) -> float:
+    def seconds(self, op: str, number: int) -> dict[str, float]:
         return seconds(BARE[op], number, operands())

@@ -84,6 +84,7 @@ class Profile(Training):
         start = perf_counter()
         self.once()
         steps = max(3, round(seconds / (perf_counter() - start)))
+        self.steps = 2 + steps
         forward, backward, parts = Stopwatch(), Stopwatch(), Stopwatch()
         with timed_ops(forward, backward, shapes):
             start = perf_counter()
@@ -91,7 +92,7 @@ class Profile(Training):
                 self._step(parts)
             total = perf_counter() - start
         scale = 1000 / steps
-        ops = []
+        ops: list[dict[str, Any]] = []
         for name, calls in forward.calls.items():
             times = {"forward": forward.seconds[name] * scale, "backward": backward.seconds[name] * scale}
             ops.append({"name": name, "calls": calls / steps, **times})
@@ -104,7 +105,8 @@ class Profile(Training):
     def _step(self, parts: Stopwatch) -> None:
         ids, targets = parts.wrap("data", next)(self.batches)
         loss = parts.wrap("forward", self.model.loss)(ids, targets)
-        parts.wrap("zero_grad", self.optimizer.zero_grad)()
         parts.wrap("backward", loss.backward)()
         parts.wrap("clip", clip_grad_norm_)(self.parameters, CLIP)
         parts.wrap("AdamW", self.optimizer.step)()
+        parts.wrap("zero_grad", self.optimizer.zero_grad)()
+        self.last_loss = loss.item()

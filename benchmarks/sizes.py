@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinygrad_tf.data import get_batch
+
 VOCABULARY = 65  # as many characters as Tiny Shakespeare has
 LR, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0  # nanoGPT's for its character models
 
@@ -44,7 +46,5 @@ def text(seed: int = 0) -> np.ndarray:
 def batches(size: Size, seed: int = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Endless (ids, targets), each (B, T) int64; the same seed gives every framework the same ones."""
     ids, generator = text(), np.random.default_rng(seed)
-    span = np.arange(size.block_size)
     while True:
-        places = generator.integers(0, len(ids) - size.block_size, size.batch_size)[:, None] + span
-        yield ids[places], ids[places + 1]
+        yield get_batch(ids, size.block_size, size.batch_size, generator)

@@ -8,25 +8,26 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-console = Console(width=None if sys.stdout.isatty() else 110, highlight=False)
+console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 MIB = 2**20
-NAMES = {"ours": "ours", "torch": "PyTorch", "numpy": "NumPy alone", "products": "products alone"}
-RATIO = "PyTorch / ours, min \\[quartiles] max"
-FASTER = "PyTorch's time over ours, turn by neighbouring turn; above 1, ours is faster."
+NAMES = {"ours": "ours", "torch": "PyTorch", "torch, kept": "PyTorch, freed memory kept", "products": "products alone"}
+RATIO = "time / ours, min \\[quartiles] max"
+FASTER = "time / ours: turn by neighbouring turn, the median; above 1, ours is faster."
 
 
 def machine(facts: dict[str, Any], threads: int) -> None:
     memory = f", {facts['memory_gib']} GiB" if facts["memory_gib"] else ""
     console.print(f"{facts['cpu']}, {facts['cores']} cores{memory}, {facts['system']}")
     torch = facts["torch"] or "not installed"
-    console.print(f"Python {facts['python']}, NumPy {facts['numpy']} with {facts['blas']}, PyTorch {torch}; threads for each: {threads}")
+    versions = f"Python {facts['python']}, NumPy {facts['numpy']} with {facts['blas']}, PyTorch {torch}"
+    console.print(f"{versions}; threads for each: {threads}")
     if not facts["torch"]:
-        console.print("PyTorch is not installed: ours is measured alone. To compare: pip install -e '.\\[oracle]'", style="bold")
+        console.print("PyTorch is not installed: ours is measured alone. To compare: pip install -e '.\\[oracle]'")
     console.print()
 
 
 def _table(title: str, caption: str, *columns: str) -> Table:
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", caption=caption, caption_justify="left")
+    made = Table(title=title, title_justify="left", title_style="bold", caption=caption, caption_justify="left")
     for column in columns:
         made.add_column(column, justify="left" if column in ("", columns[0]) else "right", no_wrap=True)
     return made
@@ -44,24 +45,29 @@ def _number(x: float) -> str:
     return f"{x:,.{0 if x >= 100 else 1 if x >= 10 else 2 if x >= 1 else 3}f}"
 
 
-def _others(results: list[dict[str, Any]]) -> str:
-    busy = [r["others"] for r in results if r.get("others")]
-    if not busy:
-        return ""
-    middle, most = max(b["median"] for b in busy), max(b["max"] for b in busy)
-    return f"\nOther programs kept {middle:.1f} cores busy meanwhile (median), at most {most:.1f}."
+def _notes(results: list[dict[str, Any]], name: str) -> str:
+    """PyTorch's ratios by processor time, and how busy others kept the machine: what tells how far to trust the clock."""
+    notes = FASTER
+    cpu = [f"{r[name]} {r['cpu_ratios']['torch']['median']:.2f}" for r in results if "torch" in r["cpu_ratios"]]
+    if cpu:
+        notes += f"\nPyTorch's by processor time of all threads: {', '.join(cpu)}."
+    busy = [r["others"] for r in results if r["others"]]
+    if busy:
+        middle, most = max(b["median"] for b in busy), max(b["max"] for b in busy)
+        notes += f"\nOther programs kept {middle:.1f} cores busy meanwhile (median), at most {most:.1f}."
+    return notes
 
 
 def steps(results: list[dict[str, Any]]) -> None:
-    caption = FASTER + " Beside the products: their time over ours." + _others(results)
-    made = _table("training step: data, forward, backward, clip, AdamW", caption, "size", "", "ms", "tokens/s", "loss", RATIO)
+    """One line for each competitor at each size."""
+    made = _table("training step: data, forward, backward, clip, AdamW", _notes(results, "size"),
+                  "size", "", "ms", "tokens/s", "loss", RATIO)  # fmt: skip
     for r in results:
-        ratios = {"ours": r["ratio"], "products": r["products_share"]}
         for name, ms in r["milliseconds"].items():
             head = r["size"] if name == "ours" else ""
             rate = "" if name == "products" else f"{1000 * r['tokens_per_step'] / ms['median']:,.0f}"
             loss = f"{r['losses'][name]['last']:.5f}" if name in r["losses"] else ""
-            made.add_row(head, NAMES[name], _number(ms["median"]), rate, loss, _spread(ratios.get(name)))
+            made.add_row(head, NAMES[name], _number(ms["median"]), rate, loss, _spread(r["ratios"].get(name)))
         made.add_section()
     console.print(made)
     for r in results:
@@ -71,25 +77,26 @@ def steps(results: list[dict[str, Any]]) -> None:
 
 
 def ops(results: list[dict[str, Any]]) -> None:
-    made = _table("small ops on 4 × 4 float32, recorded on the tape, µs", FASTER + _others(results),
+    made = _table("small ops on 4 × 4 float32, recorded on the tape, µs", _notes(results, "name"),
                   "op", "NumPy", "ours", "ours - NumPy, min … max", "PyTorch", RATIO)  # fmt: skip
     for r in results:
         us, added = r["microseconds"], r["microseconds_on_top_of_numpy"]
         torch = _number(us["torch"]["median"]) if "torch" in us else ""
         more = f"[bold]{added['median']:.2f}[/], {added['min']:.2f} … {added['max']:.2f}"
-        made.add_row(r["name"], _number(us["numpy"]["median"]), _number(us["ours"]["median"]), more, torch, _spread(r["ratio"]))
+        numpy, ours = _number(us["numpy"]["median"]), _number(us["ours"]["median"])
+        made.add_row(r["name"], numpy, ours, more, torch, _spread(r["ratios"].get("torch")))
     console.print(made)
 
 
 def generations(results: list[dict[str, Any]]) -> None:
-    caption = FASTER + _others(results)
-    made = _table("generation with a cache, one token at a time", caption, "size", "", "choice", "ms/token", "tokens/s", RATIO)
+    made = _table("generation with a cache, one token at a time", _notes(results, "size"),
+                  "size", "", "choice", "ms/token", "tokens/s", RATIO)  # fmt: skip
     for r in results:
         choice = f"temperature {r['temperature']}" if r["temperature"] else "most probable"
         for name, ms in r["milliseconds_per_token"].items():
-            first = name == "ours"
-            made.add_row(r["size"] if first else "", NAMES[name], choice if first else "", _number(ms["median"]),
-                         f"{1000 / ms['median']:,.0f}", _spread(r["ratio"]) if first else "")  # fmt: skip
+            head, how = (r["size"], choice) if name == "ours" else ("", "")
+            rate = f"{1000 / ms['median']:,.0f}"
+            made.add_row(head, NAMES[name], how, _number(ms["median"]), rate, _spread(r["ratios"].get(name)))
         made.add_section()
     console.print(made)
     for r in results:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tinygrad_tf.memory import keep_freed_memory
+
 from . import memory, ours
 from .sizes import BETAS, CLIP, LR, SIZES, WEIGHT_DECAY, Size, batches
 from .statements import TENSOR, operands, seconds
@@ -26,7 +28,9 @@ def decoder(size: Size) -> Twin:
 class Training:
     """One call of `once` is one step: data, forward, backward, clipping, AdamW, and the loss read as a number."""
 
-    def __init__(self, size: str, prepared: bool = True):
+    def __init__(self, size: str, prepared: bool = True, keep: bool = False):
+        if keep:
+            keep_freed_memory()  # what our trainer does helps PyTorch too, though it does not do it by itself
         # Where memory is measured, our decoder must not have been in this process.
         self.model = decoder(SIZES[size]) if prepared else Twin(SIZES[size])
         self.batches = batches(SIZES[size])
@@ -45,10 +49,10 @@ class Training:
     def once(self) -> float:
         ids, targets = map(torch.from_numpy, next(self.batches))
         loss = self.model.loss(ids, targets)
-        self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
         self.optimizer.step()
+        self.optimizer.zero_grad()
         return loss.item()
 
     def memory(self, steps: int) -> dict[str, Any]:
@@ -71,7 +75,7 @@ class Generation:
                 token = torch.multinomial(torch.softmax(logits / self.temperature, -1), 1, generator=self.generator)
             else:
                 token = logits.argmax(-1, keepdim=True)
-            tokens.append(token.item())
+            tokens.append(int(token))
         return tokens
 
 
@@ -81,6 +85,5 @@ class SmallOps:
     def __init__(self) -> None:
         self.names = {name: torch.from_numpy(array).requires_grad_() for name, array in operands().items()}
 
-    def seconds(self, op: str, number: int) -> float:
-        """Time of `number` executions."""
+    def seconds(self, op: str, number: int) -> dict[str, float]:
         return seconds(TENSOR[op], number, self.names)

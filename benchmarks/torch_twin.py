@@ -6,6 +6,8 @@ eager as one would sensibly use it. The mathematics is that of `tinygrad_tf.mode
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
@@ -104,6 +106,7 @@ class Twin(nn.Module):
             self._take(self.wte.weight, rest.pop("token_embedding.weight"))
             self._take(self.wpe.weight, rest.pop("position_embedding.weight"))
             self._take(self.ln_f.weight, rest.pop("norm.weight"))
+            block: Any  # to a type checker, an entry of a ModuleList is any module
             for i, block in enumerate(self.h):
                 at = f"blocks.{i}."
                 joined = np.concatenate([rest.pop(f"{at}attn.{part}_proj.weight") for part in "qkv"])

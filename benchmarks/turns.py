@@ -7,8 +7,8 @@ between turns that are next to each other in time; what is reported is the media
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,27 +19,28 @@ PAUSE = 0.02  # seconds after a turn: a thread pool that spins before it sleeps 
 
 @dataclass
 class Rounds:
-    """Seconds by competitor, one entry a round, and how many cores other programs used meanwhile."""
+    """Seconds a call, by the clock and of processor time: competitor -> one entry a round. And how busy others were."""
 
-    seconds: dict[str, list[float]]
-    others: list[float]
+    wall: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+    others: list[float] = field(default_factory=list)  # cores that other programs used, round by round
 
-    def ratio(self, slow: str, fast: str) -> dict[str, float]:
-        """Spread of time(slow) / time(fast), round by round: how many times faster `fast` is."""
-        return spread([a / b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True)])
-
-    def spread(self, name: str, scale: float = 1.0) -> dict[str, float]:
-        return spread([s * scale for s in self.seconds[name]])
+    def add(self, name: str, wall: float, cpu: float) -> None:
+        self.wall.setdefault(name, []).append(wall)
+        self.cpu.setdefault(name, []).append(cpu)
 
 
-def take_turns(competitors: dict[str, Callable[[], float]], rounds: int, others: Others, patience: float = 0) -> Rounds:
-    """`rounds` turns for each; a competitor does its work when called and returns the seconds that it took."""
-    result = Rounds({name: [] for name in competitors}, [])
+Competitor = Callable[[], tuple[float, float]]
+
+
+def take_turns(competitors: Mapping[str, Competitor], rounds: int, others: Others, patience: float = 0) -> Rounds:
+    """`rounds` turns for each. A competitor does its work when called and returns its seconds: (by the clock, of processor)."""
+    result = Rounds()
     for i in range(rounds):
         others.wait(patience)
         others.start()
         for name in list(competitors)[:: -1 if i % 2 else 1]:
-            result.seconds[name].append(competitors[name]())
+            result.add(name, *competitors[name]())
             time.sleep(PAUSE)
         busy = others.cores()
         if busy is not None:
@@ -47,7 +48,12 @@ def take_turns(competitors: dict[str, Callable[[], float]], rounds: int, others:
     return result
 
 
-def spread(values: list[float]) -> dict[str, float]:
+def ratio(slow: list[float], fast: list[float]) -> dict[str, float]:
+    """Spread of slow / fast, round by round: how many times faster the second is."""
+    return spread([a / b for a, b in zip(slow, fast, strict=True)])
+
+
+def spread(values: list[float], scale: float = 1.0) -> dict[str, float]:
     """Smallest, lower quartile, median, upper quartile, largest."""
     names = ("min", "lower", "median", "upper", "max")
-    return dict(zip(names, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
+    return dict(zip(names, (np.quantile(values, [0, 0.25, 0.5, 0.75, 1]) * scale).tolist(), strict=True))

@@ -108,7 +108,7 @@ def _digest(tensors: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> str:
     total = hashlib.sha256(json.dumps(state, allow_nan=False).encode())
     for name, array in sorted(tensors.items()):
         total.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        total.update(array.reshape(-1).view(np.uint8))
+        total.update(array.tobytes())
     return total.hexdigest()
 
 

@@ -1,5 +1,6 @@
 """The command `tinygrad-tf`. A mistake of the user ends in one line on stderr and exit status 2, never in a traceback."""
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -106,15 +107,28 @@ def sample(
 
 
 def main() -> None:
-    sys.exit(run_app())
+    """Run the command line and exit with its status."""
+    signal.signal(signal.SIGINT, _interrupt_once)
+    sys.exit(run_command(sys.argv[1:]))
 
 
-def run_app() -> int:
-    """Run the command line; return the exit status."""
-    UsageError = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
-    assert UsageError is not None
+def _interrupt_once(signum: int, frame: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key held down must not disturb the tidying up
+    raise KeyboardInterrupt
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run one command line; return its exit status, with any error told in one line on stderr."""
+    UsageError: Any = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
+    command = typer.main.get_command(app)
     try:
-        return app(prog_name="tinygrad-tf", standalone_mode=False) or 0
+        # Not command.main(): that one has ways of its own to end after Ctrl-C or a closed pipe.
+        with command.make_context("tinygrad-tf", arguments) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+        return 0
+    except typer.Exit as done:
+        return done.exit_code
     except KeyboardInterrupt as stopped:
         return _fail(str(stopped) or "interrupted", INTERRUPTED, "")
     except BrokenPipeError:
@@ -123,9 +137,7 @@ def run_app() -> int:
         silence(sys.stdout)
         return PIPE_CLOSED
     except UsageError as error:
-        return _fail(error.format_message())  # type: ignore[attr-defined]
-    except typer.Abort:
-        return INTERRUPTED
+        return _fail(error.format_message())
     except MemoryError:
         return _fail("out of memory")
     except OSError as error:

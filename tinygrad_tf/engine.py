@@ -283,6 +283,7 @@ def is_grad_enabled() -> bool:
 # ------------------------------------------------------------------------------------------------ in-place writes
 
 _written: dict[int, tuple[Any, int, str]] = {}  # id of the memory's owner -> (weak reference, when, by which line)
+_last_write = 0  # when, by the clock of the tape
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
@@ -293,10 +294,12 @@ def _owner(array: np.ndarray) -> np.ndarray:
 
 def mark_written(array: np.ndarray) -> None:
     """Note that this memory was changed in place now, so that a backward that still needs the old values can say so."""
+    global _last_write
     owner = _owner(array)
     key = id(owner)
     reference = weakref.ref(owner, lambda _: _written.pop(key, None))
-    _written[key] = (reference, next(_serial), user_line())
+    _last_write = next(_serial)
+    _written[key] = (reference, _last_write, user_line())
 
 
 def _check_not_written(node: Node) -> None:
@@ -374,7 +377,7 @@ def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = Fals
         g = totals.pop(node, None)
         if g is None:
             continue
-        if _written:
+        if _last_write > node.serial:
             _check_not_written(node)
         for watch in node.watchers or ():
             answer = watch(g)

@@ -72,8 +72,8 @@ def full_like(x: Tensor, fill_value: Any, dtype: Any = None) -> Tensor:
 def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
     """start, start + step, ... below end; arange(n) counts 0 ... n - 1. Integers give int64, a float gives float32."""
     start, end = (0, start) if end is None else (start, end)
-    whole = all(isinstance(x, (int, np.integer)) or (isinstance(x, Tensor) and x.dtype.kind in "iu") for x in (start, end, step))
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
+    whole = all(isinstance(x, (int, np.integer)) for x in (start, end, step))
     return Tensor(np.arange(start, end, step).astype(dtype or (int64 if whole else float32)))
 
 
@@ -95,7 +95,7 @@ def randn(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad
     return Tensor((generator or default_generator()).standard_normal(_sizes(size), dtype), requires_grad)
 
 
-def randint(low: int, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
+def randint(low: int = 0, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
     """Integers low ... high - 1; randint(high, size) starts from 0."""
     if size is None:
         high, size = None, high
@@ -135,7 +135,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def where(condition: Any, input: Any, other: Any) -> Tensor:
-    """input where the condition holds, else other."""
+    """input where the condition holds, else other.
+
+    Both sides are computed everywhere, and the side not chosen sends back 0 times its slope: NaN where that is infinite. Choose
+    a safe input first: `where(x > 0, where(x > 0, x, 1).sqrt(), 0)` has the exact gradient at x = 0.
+    """
     return ops.where(as_tensor(input) if not isinstance(other, Tensor) else input, other, condition=as_array(condition))
 
 

@@ -354,17 +354,25 @@ def swiglu(gate, up):
     dup = g * gate * s;  dgate = g * up * s * (1 + gate * (1 - s)).
     """
     s = _in_pieces(_sigmoid, gate, gate)
-    a = gate * s
 
-    def slope(g, gate, up, s, a):
-        d = np.asarray(gate - a)
+    def slope(g, gate, up, s):
+        d = np.asarray(1 - s)
+        d *= gate
         d += 1
         d *= s
         d *= up
         d *= g
         return d
 
-    return a * up, lambda g: (_in_pieces(slope, gate, g, gate, up, s, a), g * a)
+    def product(a, b, c):
+        y = np.asarray(a * b)
+        y *= c
+        return y
+
+    return _in_pieces(product, gate, gate, s, up), lambda g: (
+        _in_pieces(slope, gate, g, gate, up, s),
+        _in_pieces(product, gate, gate, s, g),
+    )
 
 
 @swiglu.reference

@@ -110,7 +110,7 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
     ids = np.asarray(ids)
     check_sampling(temperature, top_k, top_p)
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0 or ids.dtype.kind not in "iu":
-        raise ValueError(f"the prompt must be whole numbers of shape (T,) or (B, T) with T at least 1, not {ids.shape} {ids.dtype}")
+        raise ValueError(f"a prompt is whole numbers (T,) or (B, T), T at least 1, not {ids.dtype} of shape {ids.shape}")
     if n < 0:
         raise ValueError(f"the number of new tokens must not be negative: {n}")
     if temperature > 0 and generator is None:

@@ -18,7 +18,7 @@ from .engine import Node, Traced, composed, deposit, enable_grad, history, propa
 def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False) -> None:
     """Add d(sum(output * seed))/d(leaf) to the `grad` of every leaf that `output` depends on."""
     for leaf, g in _run([output], [seed], retain_graph, create_graph).items():
-        deposit(leaf, g.clone() if isinstance(g, Traced) else g)  # the leaf owns its gradient: a rule may return a view
+        deposit(leaf, g.clone() if create_graph else g)  # the leaf owns its gradient: a rule may return a view
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
@@ -31,9 +31,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     outputs = [outputs] if isinstance(outputs, Traced) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Traced) else list(inputs)
     if grad_outputs is None:
-        seeds = [None] * len(outputs)
-    else:
-        seeds = [grad_outputs] if isinstance(grad_outputs, (Traced, np.ndarray)) else list(grad_outputs)
+        grad_outputs = [None] * len(outputs)
+    seeds = [grad_outputs] if isinstance(grad_outputs, (Traced, np.ndarray)) else list(grad_outputs)
     caught: dict[Node, Any] = {}
     watched = [(x.node, lambda g, node=x.node: caught.__setitem__(node, g)) for x in inputs if x.node is not None]
     for node, watch in watched:
@@ -48,7 +47,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     found = [caught.get(x.node) if x.node is not None else leaves.get(x) for x in inputs]
     for i, (x, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None and not allow_unused:
-            raise RuntimeError(f"input {i} of shape {x.array.shape} was not used to compute the outputs; pass allow_unused=True")
+            raise RuntimeError(f"input {i} of shape {x.array.shape} was not used by the outputs; pass allow_unused=True")
     return tuple(g if g is None or isinstance(g, Traced) else x.result(np.array(g)) for x, g in zip(inputs, found, strict=True))
 
 
@@ -120,10 +119,11 @@ def _rerun(order: list[Node], known: dict[Node, Traced]) -> Callable:
 
 def _through(twin: Traced, border: dict[Node, Traced]) -> Callable:
     """The rule of a fused op by way of its twin: walk from the twin's output back to the op's inputs and no further."""
-    if twin.node is None:
+    root = twin.node
+    if root is None:
         return lambda g: ()
-    step = _rerun(history(twin.node, stop=set(border)), border)
-    return lambda g: propagate({twin.node: g}, step, keep=True, stop=set(border)).items()
+    step = _rerun(history(root, stop=set(border)), border)
+    return lambda g: propagate({root: g}, step, keep=True, stop=set(border)).items()
 
 
 def _alias(tensor: Traced, node: Node) -> Traced:

@@ -330,7 +330,7 @@ def getitem(x, *, index):
 @op
 def clone(x):
     """(...) -> (...)   a copy"""
-    return np.array(x), (lambda g: g,)
+    return np.array(x, order="C"), (lambda g: g,)
 
 
 @op
@@ -370,7 +370,7 @@ UFUNCS = {
     np.sqrt: sqrt, np.sin: sin, np.cos: cos, np.tanh: tanh, np.absolute: abs, np.maximum: maximum, np.minimum: minimum,
     np.matmul: matmul,
 }  # fmt: skip
-FUNCTIONS = {
+FUNCTIONS: dict = {
     np.sum: lambda x, axis=None, keepdims=False: sum(x, dim=axis, keepdim=keepdims),
     np.max: lambda x, axis=None, keepdims=False: amax(x, dim=axis, keepdim=keepdims),
     np.cumsum: lambda x, axis: cumsum(x, dim=axis),

@@ -263,6 +263,43 @@ def orthogonal(x: np.ndarray, steps: int = 5) -> np.ndarray:
     return x.T if tall else x
 
 
+class Together:
+    """Several optimizers as one, each for its own parameters. Groups, parameters and state are numbered one after the other."""
+
+    def __init__(self, *optimizers: Optimizer):
+        self.optimizers = optimizers
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        state, groups, first = {}, [], 0
+        for optimizer in self.optimizers:
+            own = optimizer.state_dict()
+            state.update({first + i: entry for i, entry in own["state"].items()})
+            groups += [{**group, "params": [first + i for i in group["params"]]} for group in own["param_groups"]]
+            first += sum(len(group["params"]) for group in own["param_groups"])
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        groups, first = list(state_dict["param_groups"]), 0
+        for optimizer in self.optimizers:
+            own, groups = groups[: len(optimizer.param_groups)], groups[len(optimizer.param_groups) :]
+            count = sum(len(group["params"]) for group in own)
+            state = {int(i) - first: entry for i, entry in state_dict["state"].items() if first <= int(i) < first + count}
+            optimizer.load_state_dict({"state": state, "param_groups": own})
+            first += count
+
+
 # ------------------------------------------------------------------------------------------------ schedules
 
 

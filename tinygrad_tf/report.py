@@ -60,7 +60,7 @@ class Progress:
         """A text that the model wrote after `step` steps."""
 
     def stop(self) -> None:
-        """Training has ended, for whatever reason."""
+        """Training has ended, for whatever reason. What is said after this stands below the rest."""
 
     def speed(self, step: int) -> tuple[float, float]:
         """(tokens per second, seconds left), both averages since `start`, evaluations included."""
@@ -131,7 +131,8 @@ class Bar(Progress):
         self.say(f"--- a sample after step {step}\n{text}\n---")
 
     def stop(self) -> None:
-        self.live.stop()
+        if self.live.live.is_started:
+            self.live.stop()
 
 
 def progress(mode: str | None = None, stream: TextIO | None = None) -> Progress:
@@ -175,17 +176,22 @@ def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, 
 
     train = [(line["step"], line["loss"]) for line in history if "loss" in line]
     held_out = [(line["step"], line["val_loss"]) for line in history if "val_loss" in line]
+    final = [(line["step"], line["final_val_loss"]) for line in history if "final_val_loss" in line][-1:]
     with matplotlib.rc_context({"svg.hashsalt": "tinygrad_tf", "font.size": 11}):
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         axes = figure.subplots()
         if train:
-            axes.plot(*zip(*train), color="#9ecae1", linewidth=0.8, label="training batch")
+            axes.plot(*zip(*train), color="#6baed6", linewidth=0.8, label="training batch")
         if held_out:
             axes.plot(*zip(*held_out), color="#08519c", linewidth=1.8, marker="o", markersize=4, label="held-out text")
+        for step, loss in final:
+            axes.plot(step, loss, color="#08519c", marker="*", markersize=13, linestyle="", clip_on=False,
+                      label=f"all held-out text: {loss:.4f}")
         if floor is not None:
             axes.axhline(floor, color="#d94801", linestyle="--", label=f"entropy of the text: {floor:.4f}")
         axes.set(xlabel="step", ylabel="loss (nats per character)")
         axes.set_title(title, parse_math=False)
+        axes.set_ylim(bottom=0)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         if axes.get_legend_handles_labels()[0]:

@@ -12,7 +12,7 @@ from . import checkpoint
 from .checkpoint import CheckpointError
 from .models.decoder import Decoder
 from .nn import Dropout
-from .optim import AdamW
+from .optim import AdamW, Muon, Optimizer, Together
 from .runfolder import CHECKPOINT, checkpoint_in
 from .settings import TrainConfig
 from .text import Vocabulary
@@ -29,7 +29,7 @@ class Run:
     text_sha256: str  # of the text that it learns from
     streams: dict[str, np.random.Generator]  # one source of random numbers for each of STREAMS
     model: Decoder
-    optimizer: AdamW
+    optimizer: Optimizer | Together
     names: list[str]  # of the parameters, in the optimizer's order
     step: int  # optimizer steps done
     history: list[dict[str, Any]]  # the lines of metrics.jsonl
@@ -44,13 +44,8 @@ class Run:
         for module in model.modules():
             if isinstance(module, Dropout):
                 module.generator = streams["dropout"]
-        # Decay pulls towards zero, which is right for a matrix and wrong for a gain.
-        matrices = {name: p for name, p in model.named_parameters() if p.ndim >= 2}
-        vectors = {name: p for name, p in model.named_parameters() if p.ndim < 2}
-        optimizer = AdamW([{"params": matrices.values(), "weight_decay": config.weight_decay},
-                           {"params": vectors.values(), "weight_decay": 0.0}],
-                          lr=config.lr, betas=(config.beta1, config.beta2))
-        return cls(config, vocabulary, text_sha256, streams, model, optimizer, [*matrices, *vectors], 0, [], "")
+        optimizer, names = _optimizer(config, model)
+        return cls(config, vocabulary, text_sha256, streams, model, optimizer, names, 0, [], "")
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint into the run folder, whole or not at all. Raises OSError."""
@@ -79,6 +74,23 @@ class Run:
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{path}: {error}") from None
         return run
+
+
+def _optimizer(c: TrainConfig, model: Decoder) -> tuple[Optimizer | Together, list[str]]:
+    """The optimizer, and the names of its parameters in its order. Each group's `peak` is the learning rate of its schedule.
+
+    Decay pulls towards zero, which is right for a matrix and wrong for a gain.
+    """
+    named = dict(model.named_parameters())
+    inner = {name: p for name, p in named.items() if p.ndim == 2 and name.startswith("blocks.") and c.optimizer == "muon"}
+    matrices = {name: p for name, p in named.items() if p.ndim >= 2 and name not in inner}
+    vectors = {name: p for name, p in named.items() if p.ndim < 2}
+    adamw = AdamW([{"params": matrices.values(), "weight_decay": c.weight_decay}, {"params": vectors.values(), "weight_decay": 0.0}],
+                  lr=c.lr, betas=(c.beta1, c.beta2))  # fmt: skip
+    optimizer = Together(Muon(inner.values(), lr=c.muon_lr, weight_decay=c.weight_decay), adamw) if inner else adamw
+    for group in optimizer.param_groups:
+        group["peak"] = group["lr"]
+    return optimizer, [*inner, *matrices, *vectors]
 
 
 def _check_size(config: TrainConfig, vocab_size: int, tensors: dict[str, np.ndarray]) -> None:

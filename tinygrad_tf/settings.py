@@ -48,6 +48,8 @@ class TrainConfig:
     steps: int = setting(1500, "Optimizer steps.", 1)
     batch_size: int = setting(16, "Sequences per forward pass.", 1)
     grad_accum: int = setting(1, "Forward passes per step; gradients add up to those of the one big batch.", 1)
+    optimizer: Literal["adamw", "muon"] = setting("adamw", "adamw for all, or muon for the matrices inside the blocks.")
+    muon_lr: float = setting(0.02, "Peak learning rate of the matrices that muon moves.", 0)
     lr: float = setting(5e-3, "Peak learning rate.", 0)
     min_lr: float = setting(0.0, "Learning rate at the end.", 0)
     warmup: int = setting(50, "Steps of linear warm-up.", 0)
@@ -59,7 +61,7 @@ class TrainConfig:
     # what is looked at on the way; 0 switches it off
     eval_every: int = setting(100, "Steps between evaluations on held-out text (0: only at the end).", 0)
     eval_batches: int = setting(10, "Random batches per evaluation; the one at the end takes the whole split.", 1)
-    eval_overlap: int = setting(0, "Tokens of each window of the final evaluation that are context only.", 0)
+    eval_overlap: int = setting(0, "Tokens at the start of an evaluation window that are only context.", 0)
     sample_every: int = setting(500, "Steps between samples (0: only at the end).", 0)
     sample_tokens: int = setting(200, "Tokens per sample.", 0)
     sample_temperature: float = setting(0.8, "Temperature of the samples; 0 is greedy.", 0)

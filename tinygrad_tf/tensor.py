@@ -247,8 +247,8 @@ class Tensor(Traced):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs.get("out") is not None:
             raise TypeError("a Tensor cannot be written into a NumPy array: use stack() or cat(), or x.detach().numpy()")
-        if ufunc in ops.UFUNCS and not kwargs:
-            return ops.UFUNCS[ufunc](*inputs)
+        if ufunc in UFUNCS and not kwargs:
+            return UFUNCS[ufunc](*inputs)
         if ufunc not in FLAT and state.recording and builtins.any(isinstance(x, Traced) and x.requires_grad for x in inputs):
             raise TypeError(f"numpy.{ufunc.__name__} here would lose the gradient: use methods of Tensor, or x.detach()")
         plain = ufunc(*(x.array if isinstance(x, Traced) else x for x in inputs), **kwargs)
@@ -312,16 +312,16 @@ class Tensor(Traced):
     true_divide, divide, multiply, subtract, negative, mm, bmm = div, div, mul, sub, neg, matmul, matmul
 
     def __floordiv__(self, other: Any) -> Tensor:
-        return _plain(np.floor_divide, *promote((self, other), [self.array, _number(other)]))
+        return _floor_divide(self, other)
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return _plain(np.floor_divide, *promote((other, self), [_number(other), self.array]))
+        return _floor_divide(other, self)
 
     def __mod__(self, other: Any) -> Tensor:
-        return self - self // other * other
+        return _remainder(self, other)
 
     def __rmod__(self, other: Any) -> Tensor:
-        return other - other // self * self
+        return _remainder(other, self)
 
     # -------------------------------------------------------------------------------------------- comparison and logic
 
@@ -602,7 +602,7 @@ class Tensor(Traced):
         sizes = _sizes(sizes)
         new = len(sizes) - self.ndim
         if new < 0 or -1 in sizes[:new]:
-            raise ValueError(f"expand: {sizes} for shape {self.shape}: one size for each axis, and -1 only for an axis that exists")
+            raise ValueError(f"expand: {sizes} for shape {self.shape}: one size for each axis, -1 only for an axis that exists")
         return ops.expand(self, shape=tuple(k if n == -1 else n for n, k in zip(sizes, (1,) * new + self.shape, strict=True)))
 
     def expand_as(self, other: Tensor) -> Tensor:
@@ -649,9 +649,10 @@ class Tensor(Traced):
         """Pieces along dim: of this size (the last may be smaller), or of the sizes listed."""
         total = self.shape[ops.axis(dim, self.ndim)]
         if isinstance(split_size, (int, np.integer)):
-            if split_size <= 0:
-                raise ValueError(f"split: a size of {split_size} makes no pieces")
-            sizes = [min(split_size, total - i) for i in range(0, total, split_size)] or [0]
+            size = int(split_size)
+            if size <= 0:
+                raise ValueError(f"split: a size of {size} makes no pieces")
+            sizes = [min(size, total - i) for i in range(0, total, size)] or [0]
         else:
             sizes = list(split_size)
             if builtins.sum(sizes) != total:
@@ -697,7 +698,8 @@ class Tensor(Traced):
     def _triangle(self, diagonal: int) -> np.ndarray:
         if self.ndim < 2:
             raise ValueError(f"a tensor of shape {self.shape} has no triangle: it takes two axes or more")
-        return np.tri(*self.shape[-2:], k=diagonal, dtype=builtins.bool)
+        rows, columns = self.shape[-2:]
+        return np.tri(rows, columns, diagonal, dtype=builtins.bool)
 
     def diagonal(self) -> Tensor:
         n = min(self.shape[-2:])
@@ -881,14 +883,25 @@ Tensor.result = Tensor
 
 
 FLAT = {  # NumPy functions without a slope anywhere
-    np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.equal, np.not_equal, np.less, np.less_equal, np.greater,
-    np.greater_equal, np.isnan, np.isinf, np.isfinite, np.signbit, np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+    np.sign, np.floor, np.ceil, np.trunc, np.rint, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+    np.isnan, np.isinf, np.isfinite, np.signbit, np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
 }  # fmt: skip
 
 
 def _plain(function: Callable, *inputs: Any) -> Tensor:
     """A NumPy function that carries no gradient."""
     return Tensor(np.asarray(function(*map(_number, inputs))))
+
+
+def _floor_divide(a: Any, b: Any) -> Tensor:
+    return _plain(np.floor_divide, *promote((a, b), [_number(a), _number(b)]))
+
+
+def _remainder(a: Any, b: Any) -> Tensor:
+    return ops.sub(a, _floor_divide(a, b) * b)
+
+
+UFUNCS: dict[Any, Callable] = {**ops.UFUNCS, np.floor_divide: _floor_divide, np.remainder: _remainder}
 
 
 def _number(x: Any) -> Any:
@@ -925,7 +938,7 @@ def _index(index: Any) -> Any:
     if isinstance(index, Traced):
         index = index.array
     elif isinstance(index, list):
-        index = np.asarray([i.item() if isinstance(i, Traced) else i for i in index], dtype=None if index else np.intp)
+        index = np.asarray([i.item() if isinstance(i, Tensor) else i for i in index], dtype=None if index else np.intp)
     if isinstance(index, np.ndarray):
         if index.dtype.kind not in "biu":
             raise IndexError(f"an index holds integers or booleans, not {index.dtype}")

@@ -35,9 +35,9 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
     c, model, optimizer = run.config, run.model, run.optimizer
     parameters = list(model.parameters())
     while run.step < c.steps:
-        lr = warmup_cosine(run.step, lr=c.lr, min_lr=c.min_lr, warmup=c.warmup, total=c.steps)
+        share = warmup_cosine(run.step, lr=1.0, min_lr=c.min_lr / c.lr if c.lr else 1.0, warmup=c.warmup, total=c.steps)
         for group in optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = share * group["peak"]
 
         x, y = get_batch(corpus.train, c.block_size, c.batch_size * c.grad_accum, run.streams["batches"])  # (B, T) both
         loss = add_gradients(model, x, y, c.grad_accum)
@@ -49,7 +49,7 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
         optimizer.zero_grad()
         run.step += 1
 
-        line = {"step": run.step, "loss": loss, "lr": lr, "grad_norm": norm}
+        line = {"step": run.step, "loss": loss, "lr": share * c.lr, "grad_norm": norm}
         if _due(run.step, c.eval_every):
             line["val_loss"] = estimate(run, corpus)
         run.history.append(line)
@@ -81,9 +81,9 @@ def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float
     Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
     A step draws all its sequences at once: there is no incomplete window.
     """
-    total, kept = 0.0, max(1, np.count_nonzero(y != IGNORE))
+    total, kept = 0.0, max(1, _kept(y))
     for x_part, y_part in zip(np.array_split(x, parts), np.array_split(y, parts)):
-        loss = model.loss(x_part, y_part) * (np.count_nonzero(y_part != IGNORE) / kept)
+        loss = model.loss(x_part, y_part) * (_kept(y_part) / kept)
         loss.backward()
         total += loss.item()
     return total
@@ -94,16 +94,25 @@ def evaluate(model: Any, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> fl
     total, count = 0.0, 0
     with evaluating(model):
         for x, y in batches:
-            kept = np.count_nonzero(y != IGNORE)
-            total += model.loss(x, y).item() * kept
-            count += kept
+            total += model.loss(x, y).item() * _kept(y)
+            count += _kept(y)
     return total / max(1, count)
 
 
+def _kept(y: np.ndarray) -> int:
+    return int(np.count_nonzero(y != IGNORE))
+
+
 def estimate(run: Run, corpus: Corpus) -> float:
-    """Held-out loss over a few random batches, drawn from a stream of their own."""
-    c, generator = run.config, run.streams["evaluation"]
-    return evaluate(run.model, (get_batch(corpus.val, c.block_size, c.batch_size, generator) for _ in range(c.eval_batches)))
+    """Held-out loss over a few random windows, drawn from a stream of their own, as the final evaluation counts it."""
+    c = run.config
+
+    def batch() -> tuple[np.ndarray, np.ndarray]:
+        x, y = get_batch(corpus.val, c.block_size, c.batch_size, run.streams["evaluation"])
+        y[:, : c.eval_overlap] = IGNORE
+        return x, y
+
+    return evaluate(run.model, (batch() for _ in range(c.eval_batches)))
 
 
 def write_sample(run: Run) -> str:
@@ -115,21 +124,23 @@ def write_sample(run: Run) -> str:
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Inside, the first Ctrl-C only sets the event; the second one raises KeyboardInterrupt at once."""
+    """Inside, the first Ctrl-C only sets the event; the second one does what the first would have done outside."""
     asked = threading.Event()
-
-    def ask(signum: int, frame: Any) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
     if threading.current_thread() is not threading.main_thread():
         yield asked  # signals are the main thread's business
         return
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(signum: int, frame: Any) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ask)
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        if signal.getsignal(signal.SIGINT) is ask:
+            signal.signal(signal.SIGINT, before)
 
 
 # ------------------------------------------------------------------------------------------------ what surrounds it
@@ -188,7 +199,7 @@ def _corpus(c: TrainConfig) -> Corpus:
 
 def _sha256(corpus: Corpus) -> str:
     total = hashlib.sha256(json.dumps(corpus.vocabulary.to_json()).encode())
-    total.update(np.concatenate([corpus.train, corpus.val]).astype("<i8"))
+    total.update(np.concatenate([corpus.train, corpus.val]).astype("<i8").tobytes())
     return total.hexdigest()
 
 
@@ -198,7 +209,8 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress) -> Run:
     keep_freed_memory()
     display.start(run.step, c.steps, c.batch_size * c.grad_accum * c.block_size)
     try:
-        display.say(f"{c.preset}: {sum(p.numel() for p in run.model.parameters()):,} parameters, {len(run.vocabulary)} characters, "
+        size = sum(p.numel() for p in run.model.parameters())
+        display.say(f"{c.preset}: {size:,} parameters, {len(run.vocabulary)} different characters, "
                     f"{len(corpus.train):,} to learn from, {len(corpus.val):,} held out; folder {folder}")
         if corpus.changes:
             display.say(f"{c.text}: {corpus.changes}")
@@ -234,6 +246,7 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     write_atomically(folder / METRICS, _lines(run.history))
     write_atomically(folder / SAMPLE, run.sample + "\n")
     draw_curves(run.history, folder, c.preset, corpus.floor)
+    display.stop()
     display.sample(run.step, run.sample)
     above = "" if corpus.floor is None else f", {loss / corpus.floor - 1:.1%} above the entropy of the text, {corpus.floor:.4f}"
     display.say(f"held-out loss {loss:.4f} nats per character over the whole split{above}")

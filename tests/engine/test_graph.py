@@ -1,4 +1,4 @@
-"""The walk backward: long chains, shared nodes, second walks, seeds, and gradients as tensors."""
+"""The walk backward: long chains, shared nodes, second walks, seeds, and who owns what."""
 
 import copy
 from collections import Counter
@@ -19,16 +19,12 @@ def grads(*tensors):
 def test_a_chain_of_100_000_ops_forward_backward_and_deletion():
     x = tensor(1.0, requires_grad=True)
     y = x
-    for _ in range(LONG // 2):
-        y = (y + 1e-6) * 1.0
-    assert "grad_fn" in repr(y)
-    y.backward()
-    assert x.grad.item() == 1.0
-    del y  # a recursive deletion would end the process here
-    y = x
     for _ in range(LONG):
         y = -y
-    del y  # never walked: rules and inputs go together
+    assert "grad_fn" in repr(y)
+    y.backward(retain_graph=True)  # so that rules and inputs are still there when the chain is deleted
+    assert x.grad.item() == 1.0
+    del y  # a recursive deletion would end the process here
 
 
 def test_a_long_chain_with_create_graph():
@@ -99,7 +95,14 @@ def test_nodes_are_walked_newest_first_and_a_node_after_all_its_consumers():
 
 def test_a_plus_a():
     a = tensor(3.0, requires_grad=True)
-    for f, slope in [(lambda: a + a, 2), (lambda: a * a, 6), (lambda: a - a, 0), (lambda: a / a, 0), (lambda: a * a * a, 27), (lambda: (a + a) * (a + a), 24)]:
+    for f, slope in [
+        (lambda: a + a, 2),
+        (lambda: a * a, 6),
+        (lambda: a - a, 0),
+        (lambda: a / a, 0),
+        (lambda: a * a * a, 27),
+        (lambda: (a + a) * (a + a), 24),
+    ]:
         a.grad = None
         f().backward()
         assert a.grad.item() == slope
@@ -150,12 +153,16 @@ def test_GR_04_a_kept_graph_adds_exactly_the_same_again():
     assert x.grad.item() == 27
 
 
-@pytest.mark.parametrize("again", [lambda y: y.backward(), lambda y: y.backward(retain_graph=True), lambda y: (y * 2).backward()])
+@pytest.mark.parametrize(
+    "again", [lambda y: y.backward(), lambda y: y.backward(retain_graph=True), lambda y: (y * 2).backward()]
+)
 def test_GR_04_a_second_backward_on_a_freed_graph_says_how_to_keep_it(again):
     x = tensor(3.0, requires_grad=True)
     y = x * x
     y.backward()
-    with pytest.raises(RuntimeError, match=r"^<mul \(\)>: this graph was already walked backward and freed\. .*backward\(retain_graph=True\)"):
+    with pytest.raises(
+        RuntimeError, match=r"^<mul \(\)>: this graph was already walked backward and freed\. .*backward\(retain_graph=True\)"
+    ):
         again(y)
     assert x.grad.item() == 6  # nothing half done
 
@@ -242,130 +249,6 @@ def test_a_leaf_that_needs_no_gradient_gets_none():
     (x * w).backward()
     assert x.grad is None
     assert w.grad.item() == 2
-
-
-def test_an_accumulated_gradient_with_a_graph_is_not_changed_under_that_graph():
-    """x.grad is part of a loss of its own: adding to it in place must not change that loss's backward silently."""
-    x = tensor(3.0, dtype=np.float64, requires_grad=True)
-    y = x**3
-    y.backward(create_graph=True)
-    penalty = x.grad * x.grad  # (3 x^2)^2, slope 36 x^3 = 972
-    (x * 1).backward()  # adds 1 to x.grad
-    try:
-        (g,) = grad(penalty, x)
-    except RuntimeError as error:
-        assert "changed in place" in str(error)
-    else:
-        assert g.item() == pytest.approx(972)
-
-
-# ------------------------------------------------------------------------------------------------ grad()
-
-
-def test_grad_of_leaves_touches_no_grad():
-    x, w = tensor([1.0, 2], requires_grad=True), tensor([3.0, 4], requires_grad=True)
-    gx, gw = grad((x * w).sum(), [x, w])
-    assert (gx.tolist(), gw.tolist()) == ([3, 4], [1, 2])
-    assert x.grad is None
-    assert w.grad is None
-    assert gx.array.flags.writeable
-
-
-def test_grad_of_intermediate_inputs():
-    x = tensor(2.0, requires_grad=True)
-    h = x * 3
-    y = h * h + x
-    gh, gx = grad(y, (h, x))
-    assert (gh.item(), gx.item()) == (12, 37)
-
-
-def test_grad_of_an_output_itself_and_of_several_outputs():
-    x = tensor(2.0, requires_grad=True)
-    y, z = x * 3, x * x
-    gy, gx = grad([y, z], [y, x], retain_graph=True)
-    assert (gy.item(), gx.item()) == (1, 7)
-    (gx,) = grad([y, z], x, [tensor(10.0), tensor(100.0)])
-    assert gx.item() == 430
-
-
-def test_grad_outputs_as_an_array_and_results_that_own_their_memory():
-    x = tensor([1.0, 2], requires_grad=True)
-    seed = np.array([1.0, 10], dtype=np.float32)
-    (g,) = grad(x + 0, x, seed)
-    g.array[:] = 0
-    assert seed.tolist() == [1, 10]
-
-
-def test_grad_of_unused_inputs():
-    x, unused = tensor(2.0, requires_grad=True), tensor([1.0, 2.0], requires_grad=True)
-    y = x * x
-    with pytest.raises(RuntimeError, match=r"input 1 of shape \(2,\) was not used .*allow_unused=True"):
-        grad(y, [x, unused], retain_graph=True)
-    gx, gu = grad(y, [x, unused], allow_unused=True)
-    assert gx.item() == 4
-    assert gu is None
-
-
-def test_grad_frees_unless_told_otherwise():
-    x = tensor(2.0, requires_grad=True)
-    y = x * x
-    grad(y, x, retain_graph=True)
-    grad(y, x)
-    with pytest.raises(RuntimeError, match="already walked backward"):
-        grad(y, x)
-
-
-def test_derivatives_of_higher_order():
-    x = tensor(2.0, dtype=np.float64, requires_grad=True)
-    y = x**5
-    for order, wanted in enumerate((80, 160, 240, 240, 120), 1):
-        (y,) = grad(y, x, create_graph=True)
-        assert y.item() == pytest.approx(wanted), order
-
-
-def test_create_graph_through_backward_and_then_a_penalty():
-    x = tensor([1.0, 2.0], dtype=np.float64, requires_grad=True)
-    (x**3).sum().backward(create_graph=True)
-    assert x.grad.requires_grad
-    penalty = (x.grad**2).sum()
-    x.grad = None
-    penalty.backward()
-    assert x.grad.tolist() == pytest.approx([36, 288])
-
-
-def test_create_graph_with_respect_to_an_intermediate():
-    x = tensor(2.0, dtype=np.float64, requires_grad=True)
-    h = x * x
-    (first,) = grad(h * h * h, h, create_graph=True)
-    (second,) = grad(first, h, retain_graph=True)
-    (by_x,) = grad(first, x)
-    assert (first.item(), second.item(), by_x.item()) == pytest.approx((48, 24, 96))
-
-
-def test_create_graph_leaves_leaves_alone(calculus):
-    """Running a rule on tensors must not give a leaf a history, whatever op returns its own input."""
-    from tinygrad_tf import ops
-
-    x = calculus.leaf(calculus.numbers(3))
-    for y in (ops.cast(x, dtype=x.dtype), x.reshape(3), x.expand(3), x[...], x.sum(()), x + 0):
-        (g,) = grad((y * y).sum(), x, create_graph=True)
-        assert x.is_leaf
-        np.testing.assert_allclose(g.array, 2 * x.array)
-
-
-def test_create_graph_after_a_leaf_has_changed_is_right_or_refused():
-    """z = (x + 1)^2 at x = 2 has the slope 6. The rule is run anew, so a leaf that was changed since must be noticed."""
-    x = tensor(2.0, requires_grad=True)
-    y = x + 1
-    z = y * y
-    with no_grad():
-        x.add_(10)
-    try:
-        (g,) = grad(z, x, create_graph=True)
-    except RuntimeError as error:
-        assert "changed in place" in str(error)
-    else:
-        assert g.item() == 6
 
 
 def test_deepcopy_of_leaves():

@@ -1,4 +1,7 @@
-"""Shapes and indices that hypothesis thinks of, 0-d, empty and size-1 axes among them: NumPy for values, differences for gradients."""
+"""Shapes and indices that hypothesis thinks of, 0-d, empty and size-1 axes among them.
+
+NumPy for the values, finite differences for the gradients.
+"""
 
 import numpy as np
 import pytest
@@ -27,10 +30,18 @@ def check(calculus, ours, numpys, *arrays):
         np.testing.assert_allclose(x.grad.array, g, rtol=1e-7, atol=1e-8)
 
 
-@given(hnp.mutually_broadcastable_shapes(num_shapes=2, min_dims=0, max_dims=3, min_side=0, max_side=3), st.sampled_from("add sub mul div maximum".split()))
+@given(
+    hnp.mutually_broadcastable_shapes(num_shapes=2, min_dims=0, max_dims=3, min_side=0, max_side=3),
+    st.sampled_from(["add", "sub", "mul", "div", "maximum"]),
+)
 def test_arithmetic_broadcasts(calculus, shapes, name):
     numpys = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum}[name]
-    check(calculus, registry[name], numpys, *(calculus.numbers(*s, low=0.4, high=2.0, salt=i) for i, s in enumerate(shapes.input_shapes)))
+    check(
+        calculus,
+        registry[name],
+        numpys,
+        *(calculus.numbers(*s, low=0.4, high=2.0, salt=i) for i, s in enumerate(shapes.input_shapes)),
+    )
 
 
 @given(hnp.mutually_broadcastable_shapes(signature="(m,k),(k,n)->(m,n)", max_dims=2, min_side=0, max_side=3))
@@ -60,7 +71,12 @@ def test_other_reductions(calculus, shape, name, data):
     keep = data.draw(st.booleans())
     numpys = {"mean": np.mean, "amax": np.max, "amin": np.min, "var": np.var}[name]
     extra = {"correction": 0} if name == "var" else {}
-    check(calculus, lambda x: getattr(x, name)(dim, keepdim=keep, **extra), lambda x: numpys(x, axis=dim, keepdims=keep), calculus.numbers(*shape))
+    check(
+        calculus,
+        lambda x: getattr(x, name)(dim, keepdim=keep, **extra),
+        lambda x: numpys(x, axis=dim, keepdims=keep),
+        calculus.numbers(*shape),
+    )
 
 
 @given(SHAPES.filter(len), st.sampled_from(["cumsum", "prod"]), st.data())
@@ -75,7 +91,12 @@ def test_reshape_and_permute(calculus, shape, data):
     negative = [d - len(shape) if data.draw(st.booleans()) else d for d in order]
     check(calculus, lambda x: x.permute(*negative), lambda x: x.transpose(order), calculus.numbers(*shape))
     split = data.draw(st.permutations([*shape, 1]))
-    check(calculus, lambda x: x.permute(negative).reshape(split), lambda x: x.transpose(order).reshape(split), calculus.numbers(*shape))
+    check(
+        calculus,
+        lambda x: x.permute(negative).reshape(split),
+        lambda x: x.transpose(order).reshape(split),
+        calculus.numbers(*shape),
+    )
 
 
 @given(SHAPES.filter(len), st.data())
@@ -87,7 +108,9 @@ def test_getitem_and_setitem_with_basic_indices(calculus, shape, data):
 
 @given(FULL.filter(len), st.data())
 def test_getitem_with_index_arrays_that_name_places_twice(calculus, shape, data):
-    index = data.draw(hnp.integer_array_indices(shape, result_shape=hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=4)))
+    index = data.draw(
+        hnp.integer_array_indices(shape, result_shape=hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=4))
+    )
     check(calculus, lambda x: x[index], lambda x: x[index], calculus.numbers(*shape))
 
 

@@ -13,13 +13,17 @@ def names(m):
     return functional if m is tinygrad_tf else m.nn.functional
 
 
-EXTREME = np.array([0.0, -0.0, 1e-30, -1e-7, 3e-4, 0.5, -1, 4, -6, 9, -13, 20, -30, 60, -88, 100, -200, 1e4, -1e4], dtype=np.float32)
+EXTREME = np.array(
+    [0.0, -0.0, 1e-30, -1e-7, 3e-4, 0.5, -1, 4, -6, 9, -13, 20, -30, 60, -88, 100, -200, 1e4, -1e4], dtype=np.float32
+)
 BOTH = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @BOTH
-@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "relu", "softmax", "log_softmax", "logsumexp"])
+@pytest.mark.parametrize(
+    "name", ["gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "relu", "softmax", "log_softmax", "logsumexp"]
+)
 def test_activations_at_extreme_values(name, dtype, same_as_torch):
     functions = {
         "gelu": lambda m, x: names(m).gelu(x),
@@ -63,10 +67,18 @@ def test_large_and_strided_inputs_are_worked_on_in_pieces_without_a_seam(name, c
 # ------------------------------------------------------------------------------------------------ norms
 
 NORMS = {
-    "layer": lambda m, x, w, b: [names(m).layer_norm(x, (6,), w, b), names(m).layer_norm(x, (6,), w), names(m).layer_norm(x, (6,))],
+    "layer": lambda m, x, w, b: [
+        names(m).layer_norm(x, (6,), w, b),
+        names(m).layer_norm(x, (6,), w),
+        names(m).layer_norm(x, (6,)),
+    ],
     "layer eps": lambda m, x, w, b: names(m).layer_norm(x, (6,), w, b, eps=0.3),
     "layer bias only": lambda m, x, w, b: names(m).layer_norm(x, (6,), None, b),
-    "rms": lambda m, x, w, b: [names(m).rms_norm(x, (6,), w), names(m).rms_norm(x, (6,)), names(m).rms_norm(x, (6,), w, eps=0.2)],
+    "rms": lambda m, x, w, b: [
+        names(m).rms_norm(x, (6,), w),
+        names(m).rms_norm(x, (6,)),
+        names(m).rms_norm(x, (6,), w, eps=0.2),
+    ],
 }
 ROWS = {
     "ordinary": lambda x: x,
@@ -122,7 +134,9 @@ def test_cross_entropy_with_the_class_axis_second_and_for_one_row(reduction, sam
     ids = np.array([[0, 2, -100], [1, 1, 0]])
     same_as_torch(lambda m, x: names(m).cross_entropy(x, m.tensor(ids), reduction=reduction), calculus.numbers(2, 4, 3))
     same_as_torch(lambda m, x: names(m).cross_entropy(x, m.tensor(2), reduction=reduction), calculus.numbers(4))
-    same_as_torch(lambda m, x: names(m).nll_loss(x.log_softmax(1), m.tensor(ids), reduction=reduction), calculus.numbers(2, 4, 3))
+    same_as_torch(
+        lambda m, x: names(m).nll_loss(x.log_softmax(1), m.tensor(ids), reduction=reduction), calculus.numbers(2, 4, 3)
+    )
 
 
 def test_cross_entropy_by_keyword_and_with_an_impossible_class(same_as_torch, calculus):
@@ -138,9 +152,9 @@ def test_targets_of_any_integer_dtype(dtype, calculus):
 
 
 def test_embedding(same_as_torch, calculus):
-    ids = np.array([[1, 1, 4], [0, 4, 4]])
     for size in (5, 700):  # the two ways of adding up rows
-        same_as_torch(lambda m, w: names(m).embedding(m.tensor(ids * (size // 5)), w), calculus.numbers(size, 3))
+        ids = np.array([[1, 1, 4], [0, 4, 4]]) * (size // 5)
+        same_as_torch(lambda m, w, ids=ids: names(m).embedding(m.tensor(ids), w), calculus.numbers(size, 3))
 
 
 # ------------------------------------------------------------------------------------------------ attention
@@ -162,11 +176,21 @@ ATTENTION = {
     "queries longer": lambda m, q, k, v: names(m).scaled_dot_product_attention(q, k[:, :, :3], v[:, :, :3]),
     "values wider": lambda m, q, k, v: names(m).scaled_dot_product_attention(q, k, m.cat([v, v * 2], dim=-1), is_causal=True),
     "grouped": lambda m, q, k, v: names(m).scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True),
-    "one group, causal": lambda m, q, k, v: names(m).scaled_dot_product_attention(q, k[:, :1], v[:, :1], is_causal=True, enable_gqa=True),
+    "one group, causal": lambda m, q, k, v: names(m).scaled_dot_product_attention(
+        q, k[:, :1], v[:, :1], is_causal=True, enable_gqa=True
+    ),
     "one position": lambda m, q, k, v: names(m).scaled_dot_product_attention(q[:, :, :1], k[:, :, :1], v[:, :, :1]),
-    "transposed": lambda m, q, k, v: names(m).scaled_dot_product_attention(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))),
+    "transposed": lambda m, q, k, v: names(m).scaled_dot_product_attention(
+        *(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))
+    ),
 }
-BIAS = {"(B, H, T, T)": (B, H, T, T), "(T, T)": (T, T), "(H, 1, T)": (H, 1, T), "(B, 1, T, 1)": (B, 1, T, 1), "(1, H, T, T)": (1, H, T, T)}
+BIAS = {
+    "(B, H, T, T)": (B, H, T, T),
+    "(T, T)": (T, T),
+    "(H, 1, T)": (H, 1, T),
+    "(B, 1, T, 1)": (B, 1, T, 1),
+    "(1, H, T, T)": (1, H, T, T),
+}
 
 
 @pytest.fixture(params=[None, 1, 3, 7, 100], ids=lambda b: f"block={b}")
@@ -199,8 +223,10 @@ def test_attention_with_large_scores(block, same_as_torch, calculus):
 
 def test_attention_with_minus_infinity_in_the_bias(block, same_as_torch, calculus):
     bias = np.where(LOOK, calculus.numbers(B, H, T, T, salt=4), -np.inf)
-    same_as_torch(lambda m, q, k, v: names(m).scaled_dot_product_attention(q, k, v, attn_mask=m.tensor(bias)),
-                  *(calculus.numbers(B, H, T, D, salt=i) for i in range(3)))  # fmt: skip
+    same_as_torch(
+        lambda m, q, k, v: names(m).scaled_dot_product_attention(q, k, v, attn_mask=m.tensor(bias)),
+        *(calculus.numbers(B, H, T, D, salt=i) for i in range(3)),
+    )
 
 
 @pytest.mark.parametrize("causal", [-9, -3, 0, 2, 50])

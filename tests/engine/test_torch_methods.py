@@ -98,16 +98,32 @@ POSITIVE = {
     "x ** x": lambda m, x: x**x,
 }
 VECTOR = {  # at least one axis
-    **{f"{name} {dim} {keep}": (lambda m, x, name=name, dim=dim, keep=keep: getattr(x, name)(dim=dim, keepdim=keep))
-       for name in ("sum", "mean", "amax", "amin", "logsumexp") for dim in (0, -1, (0, -1)) for keep in (False, True)},
-    **{f"{name} {dim} {keep}": (lambda m, x, name=name, dim=dim, keep=keep: getattr(x, name)(dim, keepdim=keep))
-       for name in ("max", "min", "argmax", "argmin", "prod") for dim in (0, -1) for keep in (False, True)},
-    **{f"{name} {dim}": (lambda m, x, name=name, dim=dim: getattr(x, name)(dim))
-       for name in ("softmax", "log_softmax", "cumsum") for dim in (0, -1)},
+    **{
+        f"{name} {dim} {keep}": (lambda m, x, name=name, dim=dim, keep=keep: getattr(x, name)(dim=dim, keepdim=keep))
+        for name in ("sum", "mean", "amax", "amin", "logsumexp")
+        for dim in (0, -1, (0, -1))
+        for keep in (False, True)
+    },
+    **{
+        f"{name} {dim} {keep}": (lambda m, x, name=name, dim=dim, keep=keep: getattr(x, name)(dim, keepdim=keep))
+        for name in ("max", "min", "argmax", "argmin", "prod")
+        for dim in (0, -1)
+        for keep in (False, True)
+    },
+    **{
+        f"{name} {dim}": (lambda m, x, name=name, dim=dim: getattr(x, name)(dim))
+        for name in ("softmax", "log_softmax", "cumsum")
+        for dim in (0, -1)
+    },
     "argsort": lambda m, x: [x.argsort(), x.argsort(0), x.argsort(-1, descending=True)],
     "sort": lambda m, x: [*x.sort(), *x.sort(0, descending=True)],
     "topk": lambda m, x: [*x.topk(1), *x.topk(2, dim=-1), *x.topk(2, dim=-1, largest=False)],
-    "all any dim": lambda m, x: [(x > 0).all(-1), (x > 0).any(0), (x > 0).any(-1, keepdim=True), (x > 0).all(dim=0, keepdim=True)],
+    "all any dim": lambda m, x: [
+        (x > 0).all(-1),
+        (x > 0).any(0),
+        (x > 0).any(-1, keepdim=True),
+        (x > 0).all(dim=0, keepdim=True),
+    ],
     "flip": lambda m, x: [x.flip(0), x.flip(-1), x.flip([0]), x.flip((-1,))],
     "roll dim": lambda m, x: [x.roll(1, 0), x.roll(-2, -1), x.roll(5, 0)],
     "split": lambda m, x: [x.split(2, -1), x.split([1, x.shape[-1] - 1], dim=-1), x.split(1)],
@@ -123,11 +139,21 @@ VECTOR = {  # at least one axis
     "stack": lambda m, x: [m.stack([x, x * 2]), m.stack((x, x), dim=-1), m.stack([x, x], 1)],
     "unsqueeze": lambda m, x: [x.unsqueeze(1), x.unsqueeze(-2), x.unsqueeze(dim=-1)],
     "transpose": lambda m, x: [x.transpose(0, -1), x.transpose(-1, 0), x.transpose(0, 0)],
-    "permute": lambda m, x: [x.permute(*range(x.ndim)[::-1]), x.permute(tuple(range(x.ndim))), x.permute(-1, *range(x.ndim - 1))],
+    "permute": lambda m, x: [
+        x.permute(*range(x.ndim)[::-1]),
+        x.permute(tuple(range(x.ndim))),
+        x.permute(-1, *range(x.ndim - 1)),
+    ],
     "mean of parts": lambda m, x: x.mean(0) + x.mean(dim=0, keepdim=True),
     "nonzero": lambda m, x: [(x > 0).nonzero(), *(x > 0).nonzero(as_tuple=True)],
     "gather first": lambda m, x: x.gather(-1, x.argsort(-1)),
-    "sum int": lambda m, x: [(x > 0).sum(-1), (x > 0).sum(), (x * 9).long().sum(0), (x * 9).int().cumsum(-1), (x > 0).cumsum(0)],
+    "sum int": lambda m, x: [
+        (x > 0).sum(-1),
+        (x > 0).sum(),
+        (x * 9).long().sum(0),
+        (x * 9).int().cumsum(-1),
+        (x > 0).cumsum(0),
+    ],
 }
 SPREAD = {
     f"{name} {dim} {kw}": (lambda m, x, name=name, dim=dim, kw=kw: getattr(x, name)(dim, **kw))
@@ -135,7 +161,7 @@ SPREAD = {
     for dim in (0, -1, (0, -1))
     for kw in ({}, {"keepdim": True}, {"unbiased": False}, {"correction": 0})
     if not (isinstance(dim, tuple) and "unbiased" in kw)
-} | {"var all": lambda m, x: [x.var(), x.std(), x.var(unbiased=False), x.var(-1, False), x.var(-1, unbiased=True)]}  # fmt: skip
+} | {"var all": lambda m, x: [x.var(), x.std(), x.var(unbiased=False), x.var(-1, False), x.var(-1, unbiased=True)]}
 MATRIX = {  # (2, 3, 4)
     "reshape": lambda m, x: [x.reshape(6, 4), x.reshape((4, -1)), x.reshape(2, 1, 12), x.view(-1, 4), x.view(2, -1)],
     "reshape of transposed": lambda m, x: x.transpose(0, 2).reshape(-1, 3),
@@ -143,15 +169,37 @@ MATRIX = {  # (2, 3, 4)
     "flatten part": lambda m, x: [x.flatten(1), x.flatten(0, 1), x.flatten(-2, -1), x.flatten(start_dim=1, end_dim=1)],
     "permute": lambda m, x: [x.permute(2, 0, 1), x.permute((1, 2, 0)), x.permute(-1, 0, -2)],
     "T of matrix": lambda m, x: [x[0].T, x[0].t(), x.mT, x[0, 0].t(), x.swapaxes(0, 1)],
-    "squeeze": lambda m, x: [x[:1].squeeze(0), x[:1].squeeze(1), x[:, :1, :1].squeeze(), x[:, :1, :1].squeeze((1, -1)), x[:, :1].squeeze(-2)],
+    "squeeze": lambda m, x: [
+        x[:1].squeeze(0),
+        x[:1].squeeze(1),
+        x[:, :1, :1].squeeze(),
+        x[:, :1, :1].squeeze((1, -1)),
+        x[:, :1].squeeze(-2),
+    ],
     "sum of axes": lambda m, x: [x.sum((0, 2)), x.sum([1]), x.sum((-1, 0), keepdim=True), x.mean((0, 1)), x.amax((1, 2))],
     "flip axes": lambda m, x: [x.flip(0, 2), x.flip((1, 2)), x.flip([-1, 0])],
     "roll axes": lambda m, x: [x.roll((1, -1), (0, 2)), x.roll(shifts=2, dims=1)],
-    "tril triu": lambda m, x: [x.tril(), x.triu(), x.tril(1), x.triu(1), x.tril(diagonal=-1), x.triu(diagonal=-2), x[0].tril(9), x[0].triu(-9)],
+    "tril triu": lambda m, x: [
+        x.tril(),
+        x.triu(),
+        x.tril(1),
+        x.triu(1),
+        x.tril(diagonal=-1),
+        x.triu(diagonal=-2),
+        x[0].tril(9),
+        x[0].triu(-9),
+    ],
     "triangles of bool": lambda m, x: [(x > 0).tril(), (x > 0).triu(1), (9 * x).long().tril()],
-    "gather": lambda m, x: [x[..., 0].gather(1, m.tensor(INDEX)), x.gather(2, m.tensor(INDEX[:, :3, None])), x.gather(-2, m.tensor(INDEX[:1, :2, None]))],
-    "scatter": lambda m, x: [m.zeros(2, 3, dtype=x.dtype).scatter(1, m.tensor(INDEX[:, :3] * 0 + [2, 0, 1]), x[..., 1]),
-                             x.scatter(1, m.tensor([[[1]], [[0]]]), x[:, :1, :1] * 2), x.scatter(2, m.tensor([[[3]]]), 5.0)],
+    "gather": lambda m, x: [
+        x[..., 0].gather(1, m.tensor(INDEX)),
+        x.gather(2, m.tensor(INDEX[:, :3, None])),
+        x.gather(-2, m.tensor(INDEX[:1, :2, None])),
+    ],
+    "scatter": lambda m, x: [
+        m.zeros(2, 3, dtype=x.dtype).scatter(1, m.tensor(INDEX[:, :3] * 0 + [2, 0, 1]), x[..., 1]),
+        x.scatter(1, m.tensor([[[1]], [[0]]]), x[:, :1, :1] * 2),
+        x.scatter(2, m.tensor([[[3]]]), 5.0),
+    ],
     "scatter_add": lambda m, x: m.zeros(2, 3, dtype=x.dtype).scatter_add(1, m.tensor(INDEX), x[:, 0]),
     "index_add": lambda m, x: [x.index_add(1, m.tensor([0, 0]), x[:, 1:]), x.index_add(-1, m.tensor([2]), x[..., :1])],
     "repeat": lambda m, x: [x.repeat(1, 2, 1), x.repeat((2, 1, 1, 3)), x.repeat(2, 0, 1)],
@@ -161,17 +209,35 @@ MATRIX = {  # (2, 3, 4)
     "chunk": lambda m, x: [x.chunk(3, dim=-1), x.chunk(2, dim=1)],
     "stack 4": lambda m, x: m.stack([x, x.exp()], dim=3),
     "cat parts": lambda m, x: m.cat([x[:, :1], x, x[:, :0]], dim=1),
-    "masked_fill": lambda m, x: [x[..., 0].masked_fill(m.tensor(COND), float("-inf")).exp(), x[..., 0].masked_fill(m.tensor(COND[0]), 2)],
-    "masked_fill of ints": lambda m, x: [(9 * x[..., 0]).long().masked_fill(m.tensor(COND), 3), (x[..., 0] > 0).masked_fill(m.tensor(COND), True)],
+    "masked_fill": lambda m, x: [
+        x[..., 0].masked_fill(m.tensor(COND), float("-inf")).exp(),
+        x[..., 0].masked_fill(m.tensor(COND[0]), 2),
+    ],
+    "masked_fill of ints": lambda m, x: [
+        (9 * x[..., 0]).long().masked_fill(m.tensor(COND), 3),
+        (x[..., 0] > 0).masked_fill(m.tensor(COND), True),
+    ],
     "outer": lambda m, x: m.outer(x[0, 0], x[1, :, 0]),
     "norm of softmax": lambda m, x: [x.softmax(1), x.softmax(dim=-2), x.log_softmax(0), x.softmax(-1, dtype=m.float64)],
     "residual chain": lambda m, x: (x + (x * 2).relu()).softmax(-1).log().mean(),
     "max pair": lambda m, x: [x.max(x.flip(0)), x.min(x.flip(-1)), x.maximum(x * 2), m.minimum(x, x.flip(1))],
-    "int arithmetic": lambda m, x: [(9 * x).long() / 2, (9 * x).long() // 2, (9 * x).long() % 4, (9 * x).int() * 2, -(9 * x).long(), (x > 0) * 2,
-                                    (9 * x).long().abs(), (9 * x).long() ** 2, (9 * x).long().clamp(-3, 3), (x > 0) + 1.5],
-    "int functions": lambda m, x: [f((5 * x).long()) for f in (m.Tensor.exp, m.Tensor.sin, m.Tensor.tanh, m.Tensor.sigmoid, m.Tensor.relu)],
+    "int arithmetic": lambda m, x: [
+        (9 * x).long() / 2,
+        (9 * x).long() // 2,
+        (9 * x).long() % 4,
+        (9 * x).int() * 2,
+        -(9 * x).long(),
+        (x > 0) * 2,
+        (9 * x).long().abs(),
+        (9 * x).long() ** 2,
+        (9 * x).long().clamp(-3, 3),
+        (x > 0) + 1.5,
+    ],
+    "int functions": lambda m, x: [
+        f((5 * x).long()) for f in (m.Tensor.exp, m.Tensor.sin, m.Tensor.tanh, m.Tensor.sigmoid, m.Tensor.relu)
+    ],
     "int extremes": lambda m, x: [*(9 * x).long().max(-1), (9 * x).int().amin(1), (9 * x).long().min(), (9 * x).long().prod(0)],
-}  # fmt: skip
+}
 PAIR = {
     "+": lambda m, x, y: x + y,
     "-": lambda m, x, y: x - y,
@@ -185,9 +251,27 @@ PAIR = {
     "clamp to tensor": lambda m, x, y: [x.clamp(min=y), x.clamp(max=y), x.clamp(y, y + 1)],
     "// and %": lambda m, x, y: [x.detach() // y.detach(), x.detach() % y.detach()],
 }
-MATMUL = [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)),
-          ((1, 2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((4, 5, 2, 3), (3,)), ((3,), (4, 5, 3, 2)), ((4, 5, 2, 3), (3, 2)), ((1, 1), (1, 1)),
-          ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((4, 2, 0), (0, 3)), ((0, 2, 3), (3, 2)), ((0,), (0,)), ((4, 1, 3), (1, 3, 2))]  # fmt: skip
+MATMUL = [
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((5, 1, 2, 3), (4, 3, 2)),
+    ((4, 5, 2, 3), (3,)),
+    ((3,), (4, 5, 3, 2)),
+    ((4, 5, 2, 3), (3, 2)),
+    ((1, 1), (1, 1)),
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((4, 2, 0), (0, 3)),
+    ((0, 2, 3), (3, 2)),
+    ((0,), (0,)),
+    ((4, 1, 3), (1, 3, 2)),
+]
 
 SHAPES = [(2, 3), (), (1,), (3, 1, 2), (0, 2)]
 NO_EMPTY = {"max", "min", "amax", "amin", "argmax", "argmin"}
@@ -200,20 +284,37 @@ TABLE = (
     + [
         (n, f, s, {"low": 0.2, "high": 2.0})
         for n, f in PAIR.items()
-        for s in [((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((3,), ()), ((), ()), ((1, 1), (2,)), ((0, 2), (2,))]
+        for s in [
+            ((2, 3), (2, 3)),
+            ((2, 3), (3,)),
+            ((2, 1), (1, 3)),
+            ((), (2,)),
+            ((3,), ()),
+            ((), ()),
+            ((1, 1), (2,)),
+            ((0, 2), (2,)),
+        ]
     ]
-    + [(f"matmul {form}", f, s, {}) for form, f in {"@": lambda m, x, y: x @ y, "matmul": lambda m, x, y: m.matmul(x, y)}.items() for s in MATMUL]
+    + [
+        (f"matmul {form}", f, s, {})
+        for form, f in {"@": lambda m, x, y: x @ y, "matmul": lambda m, x, y: m.matmul(x, y)}.items()
+        for s in MATMUL
+    ]
 )
 
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=["float32", "float64"])
-@pytest.mark.parametrize("function, shapes, interval", [t[1:] for t in TABLE], ids=[f"{t[0]}-{t[2]}".replace(" ", "_") for t in TABLE])
+@pytest.mark.parametrize(
+    "function, shapes, interval", [t[1:] for t in TABLE], ids=[f"{t[0]}-{t[2]}".replace(" ", "_") for t in TABLE]
+)
 @pytest.mark.filterwarnings("ignore:The use of `x.T`")
 def test_same_as_torch(function, shapes, interval, dtype, same_as_torch, calculus):
     same_as_torch(function, *(calculus.numbers(*s, salt=i, **interval).astype(dtype) for i, s in enumerate(shapes)))
 
 
-@pytest.mark.parametrize("name", ["max", "min", "amax", "amin", "prod", "std", "var", "norm", "logsumexp", "maximum", "abs", "relu", "clamp", "sort"])
+@pytest.mark.parametrize(
+    "name", ["max", "min", "amax", "amin", "prod", "std", "var", "norm", "logsumexp", "maximum", "abs", "relu", "clamp", "sort"]
+)
 def test_same_as_torch_at_ties_zeros_and_kinks(name, same_as_torch):
     x = np.array([[2.0, 2.0, 2.0], [0.0, -0.0, 0.0], [1.0, 0.0, 1.0]])
     functions = {
@@ -236,14 +337,37 @@ def test_same_as_torch_at_ties_zeros_and_kinks(name, same_as_torch):
 
 
 def test_0d_tensors_along_their_only_dim_are_as_in_torch(same_as_torch):
-    same_as_torch(lambda m, x: [x.sum(0), x.sum(-1), x.mean(0), x.cumsum(0), x.prod(0), x.softmax(0), x.log_softmax(-1), x.logsumexp(0),
-                                *x.max(0), x.amax(0), x.argmax(0), x.transpose(0, -1), x.squeeze(0), x.flatten(), x.T], np.array(1.5))  # fmt: skip
+    same_as_torch(
+        lambda m, x: [
+            x.sum(0),
+            x.sum(-1),
+            x.mean(0),
+            x.cumsum(0),
+            x.prod(0),
+            x.softmax(0),
+            x.log_softmax(-1),
+            x.logsumexp(0),
+            *x.max(0),
+            x.amax(0),
+            x.argmax(0),
+            x.transpose(0, -1),
+            x.squeeze(0),
+            x.flatten(),
+        ],
+        np.array(1.5),
+    )
 
 
-def test_every_public_method_named_in_the_scope_exists():
-    scope = """sum mean max min var std argmax argmin prod cumsum logsumexp exp log sqrt rsqrt sin cos tanh sigmoid relu abs pow clamp where
-    maximum minimum reshape view transpose permute squeeze unsqueeze expand flatten split chunk unbind repeat repeat_interleave flip roll tril
-    triu gather scatter take index_select detach retain_grad register_hook requires_grad_ backward item numpy tolist size numel dim float long
-    double int bool to type cpu masked_fill masked_fill_ copy_ fill_ zero_ scatter_ index_add_ normal_ uniform_ nonzero unique any all topk sort
-    is_contiguous contiguous clone type_as softmax log_softmax""".split()
-    assert [name for name in scope if not hasattr(Tensor, name)] == []
+SCOPE = """
+sum mean max min var std argmax argmin prod cumsum logsumexp exp log sqrt rsqrt sin cos tanh sigmoid relu abs pow clamp
+where maximum minimum reshape view transpose permute squeeze unsqueeze expand flatten split chunk unbind repeat
+repeat_interleave flip roll tril triu gather scatter take index_select detach retain_grad register_hook requires_grad_
+backward item numpy tolist size numel dim float long double int bool to type cpu masked_fill masked_fill_ copy_ fill_
+zero_ scatter_ index_add_ normal_ uniform_ nonzero unique any all topk sort is_contiguous contiguous clone type_as
+softmax log_softmax
+"""
+
+
+@pytest.mark.parametrize("name", SCOPE.split())
+def test_every_method_in_the_scope_exists(name):
+    assert callable(getattr(Tensor, name))

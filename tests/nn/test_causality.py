@@ -111,7 +111,9 @@ def test_SM10_cached(name, pieces):
 
 @each_model
 @pytest.mark.parametrize("block", [1, 3, 5])
-def test_SM10_several_blocks_of_queries(name, block, monkeypatch):
+@pytest.mark.parametrize("keep", [0, 1000])
+def test_SM10_several_blocks_of_queries(name, block, keep, monkeypatch):
+    monkeypatch.setattr("tinygrad_tf.attention.KEEP", keep)
     monkeypatch.setattr("tinygrad_tf.attention.BLOCK", block)
     calls = []
     whole = fused.attend
@@ -123,9 +125,11 @@ def test_SM10_several_blocks_of_queries(name, block, monkeypatch):
 
 
 @pytest.mark.parametrize("block", [None, 1, 4])
+@pytest.mark.parametrize("keep", [0, 1000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_SM10_gradients_do_not_flow_backward_in_time(block, dtype):
+def test_SM10_gradients_do_not_flow_backward_in_time(block, keep, dtype, monkeypatch):
     """A loss at position i sends nothing at all to keys and values after i."""
+    monkeypatch.setattr("tinygrad_tf.attention.KEEP", keep)
     q, k, v = (
         Tensor(np.random.default_rng(i).standard_normal((1, 2, 10, 4)).astype(dtype), requires_grad=True) for i in range(3)
     )

@@ -107,8 +107,9 @@ def test_DT02_what_a_rule_keeps_is_float32(observed):
 
 @pytest.mark.parametrize("make", [
     lambda x: x / np.sqrt(16), lambda x: x * np.float64(0.5), lambda x: x * np.array(2.0), lambda x: x * np.array([1, 2]),
-    lambda x: np.float64(3) - x, lambda x: x.mean(), lambda x: x.var(), lambda x: x.softmax(0), lambda x: F.gelu(x), lambda x: x**2.0,
-    lambda x: F.dropout(x, 0.5), lambda x: nn.RMSNorm(2, eps=np.float64(1e-6))(x), lambda x: F.layer_norm(x, 2, eps=1e-5),
+    lambda x: np.float64(3) - x, lambda x: x.mean(), lambda x: x.var(), lambda x: x.softmax(0),
+    lambda x: F.gelu(x), lambda x: x**2.0, lambda x: F.dropout(x, 0.5),
+    lambda x: nn.RMSNorm(2, eps=np.float64(1e-6))(x), lambda x: F.layer_norm(x, 2, eps=1e-5),
 ])  # fmt: skip
 def test_DT02_numpys_numbers_do_not_widen(make):
     x = Tensor(np.ones(2, np.float32), requires_grad=True)

@@ -51,7 +51,10 @@ def reading_order() -> list[str]:
 
 
 def test_the_list_in_the_readme_names_every_file_once():
-    assert sorted(reading_order()) == sorted(MODULES)
+    order = reading_order()
+    assert len(order) == len(set(order))
+    assert set(order) - set(MODULES) == set(), "listed, but no such file"
+    assert set(MODULES) - set(order) == set(), "not listed"
 
 
 @pytest.mark.parametrize("name", MODULES)

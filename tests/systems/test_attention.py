@@ -247,7 +247,9 @@ def plain_gradients(g, q, k, v, causal, mask):
 @pytest.mark.parametrize("groups", [4, 2, 1])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("block", [1, 7, 16, 64, None])
-def test_S36_block_wise_attention_is_the_plain_one(causal, groups, masked, block):
+@pytest.mark.parametrize("keep", [0, 1000])  # weights made again in backward, and kept until then
+def test_S36_block_wise_attention_is_the_plain_one(monkeypatch, causal, groups, masked, block, keep):
+    monkeypatch.setattr("tinygrad_tf.attention.KEEP", keep)
     q, k, v = random(2, 4, 37, 6), random(2, groups, 45, 6, seed=1), random(2, groups, 45, 5, seed=2)
     mask = np.random.default_rng(3).random((2, 1, 37, 45)) > 0.3 if masked else None
     g = random(2, 4, 37, 5, seed=4)

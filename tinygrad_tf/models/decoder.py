@@ -17,7 +17,7 @@ from ..tensor import Tensor, as_array
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """What a decoder is made of, by nanoGPT's names where it has them. A value that cannot be is a ValueError naming the field."""
+    """What a decoder is made of, in nanoGPT's names where it has them. A value that cannot be is a ValueError naming it."""
 
     vocab_size: int
     block_size: int = 64  # the longest context, in tokens
@@ -118,7 +118,7 @@ class Decoder(nn.Module):
             if name.endswith(("out_proj", "down")):
                 std = 0.0 if c.zero_init else std / math.sqrt(2 * c.n_layer)
             nn.init.normal_(module.weight, 0.0, std, generator)
-            if getattr(module, "bias", None) is not None:
+            if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
     def forward(self, ids: Any, cache: Cache | None = None) -> Tensor:

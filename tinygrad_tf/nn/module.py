@@ -65,11 +65,11 @@ class Module:
     # -------------------------------------------------------------------------------------------- hooks
 
     def register_forward_hook(self, hook: Callable) -> Callable[[], None]:
-        """After each call, `hook(module, args, output)`; what it returns, if anything, replaces the output. Returns a remover."""
+        """After each call, `hook(module, args, output)`; its answer, if any, replaces the output. Returns the remover."""
         return self._add_hook("after", hook)
 
     def register_forward_pre_hook(self, hook: Callable) -> Callable[[], None]:
-        """Before each call, `hook(module, args)`; what it returns, if anything, replaces the arguments. Returns a remover."""
+        """Before each call, `hook(module, args)`; its answer, if any, replaces the arguments. Returns the remover."""
         return self._add_hook("before", hook)
 
     def _add_hook(self, when: str, hook: Callable) -> Callable[[], None]:

@@ -1,0 +1,103 @@
+"""`python -m benchmarks` from end to end, at the smallest size; no time is asserted."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tables
+from benchmarks.processes import Worker, WorkerError
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments, cwd=ROOT):
+    command = [sys.executable, "-m", "benchmarks", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, check=False, text=True, encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["steps", "ops", "generation", "memory", "profile"])
+def test_every_measurement_runs_and_is_written_down(what, tmp_path):
+    done = run(what, "--size", "tiny", "--pairs", 2, "--threads", 1, "--json", "results.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.iterdir()  # nothing else is written
+    assert file.name == "results.json"
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert {"cpu", "numpy", "torch", "date"} <= set(written["machine"])
+    assert {result["what"] for result in written["results"]} == {{"steps": "step", "ops": "op"}.get(what, what)}
+    with_torch = find_spec("torch") is not None
+    assert ("PyTorch is not installed" in done.stdout) == (not with_torch)
+    for result in written["results"]:
+        if "ratios" in result:
+            assert ("torch" in result["ratios"]) == with_torch
+            assert all(0 < r["min"] <= r["median"] <= r["max"] for r in result["ratios"].values())
+        if "largest_loss_difference" in result:
+            assert result["largest_loss_difference"] < 1e-4
+        assert result.get("same_tokens", True)
+
+
+def test_all_is_everything_but_the_profile(monkeypatch):
+    from benchmarks import __main__ as command
+
+    ran = []
+    stubs = {name: lambda name=name: ran.append(name) or [] for name in map(str, command.What) if name != "all"}
+    monkeypatch.setattr(command, "_measurements", lambda *_: stubs)
+    command.main()
+    assert ran == ["steps", "ops", "generation", "memory"]
+
+
+BAD = ["nothing", "steps --size huge", "steps --threads 0", "steps --pairs 0", "steps --patience -1", "steps --json .",
+       "steps --json no/such/x.json"]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_input_ends_with_status_2_and_no_traceback(bad):
+    done = run(*bad.split())
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip()
+
+
+def test_without_pytorch_ours_is_measured_alone(monkeypatch, capsys):
+    from benchmarks import measure
+
+    monkeypatch.setattr(measure, "installed", lambda package: None)
+    result = measure.step("tiny", measure.Plan(threads=1, pairs=1))
+    assert set(result["milliseconds"]) == {"ours", "products"}
+    assert set(result["ratios"]) == {"products"}
+    tables.steps([result])
+    shown = capsys.readouterr().out
+    assert "products alone" in shown
+    assert "PyTorch" not in shown
+
+
+def test_a_worker_that_dies_is_an_error_with_its_name():
+    with Worker("floor.Products", 1, size="tiny") as worker:
+        assert set(worker.call("run", count=2)) == {"wall", "cpu", "results"}
+        worker.process.kill()
+        with pytest.raises(WorkerError, match=r"floor\.Products ended"):
+            worker.call("run", count=1)
+
+
+def test_a_worker_has_the_threads_that_it_was_given():
+    with Worker("floor.Products", 1, size="tiny") as worker:
+        environment = Path(f"/proc/{worker.process.pid}/environ")
+        if environment.exists():
+            assert b"OPENBLAS_NUM_THREADS=1" in environment.read_bytes()
+    assert worker.process.returncode == 0
+
+
+def test_what_a_library_prints_does_not_stand_among_the_answers(tmp_path):
+    (tmp_path / "noisy.py").write_text("class Task:\n    def once(self):\n        print('hello')\n        return 1\n")
+    command = [sys.executable, "-m", "benchmarks.worker", "noisy.Task", "{}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    request = '{"call": "run", "with": {"count": 1}}\n'
+    done = subprocess.run(command, env=environment, input=request, capture_output=True, check=True, text=True)
+    assert [json.loads(line) for line in done.stdout.splitlines()][1]["results"] == [1]
+    assert done.stderr == "hello\n"

@@ -1,0 +1,296 @@
+"""Changes in place: the same values and gradients as the form that makes a new tensor, or a refusal that says what to do."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinygrad_tf import Tensor, manual_seed, no_grad, optim, tensor, zeros
+from tinygrad_tf.engine import history
+
+HERE = __file__
+LEAF = "a leaf that requires a gradient cannot be changed in place: use no_grad"
+VIEW = r"shares its memory with another \(a view\)"
+
+IN_PLACE = {
+    "+=": (lambda y, b: y.__iadd__(b), lambda y, b: y + b),
+    "-=": (lambda y, b: y.__isub__(b), lambda y, b: y - b),
+    "*=": (lambda y, b: y.__imul__(b), lambda y, b: y * b),
+    "/=": (lambda y, b: y.__itruediv__(b), lambda y, b: y / b),
+    "**=": (lambda y, b: y.__ipow__(b), lambda y, b: y**b),
+    "add_": (lambda y, b: y.add_(b), lambda y, b: y + b),
+    "add_ alpha": (lambda y, b: y.add_(b, alpha=-0.5), lambda y, b: y - 0.5 * b),
+    "sub_": (lambda y, b: y.sub_(b), lambda y, b: y - b),
+    "mul_": (lambda y, b: y.mul_(b), lambda y, b: y * b),
+    "div_": (lambda y, b: y.div_(b), lambda y, b: y / b),
+    "fill_": (lambda y, b: y.fill_(2.0), lambda y, b: y * 0 + 2),
+    "zero_": (lambda y, b: y.zero_(), lambda y, b: y * 0),
+    "copy_": (lambda y, b: y.copy_(b), lambda y, b: y * 0 + b),
+    "masked_fill_": (lambda y, b: y.masked_fill_(np.eye(3) > 0, -1.0), lambda y, b: y.masked_fill(np.eye(3) > 0, -1.0)),
+    "clamp_": (lambda y, b: y.clamp_(0.6, 2.5), lambda y, b: y.clamp(0.6, 2.5)),
+    "relu_": (lambda y, b: y.relu_(), lambda y, b: y.relu()),
+    "index_add_": (lambda y, b: y.index_add_(0, tensor([1, 1, 0]), b), lambda y, b: y.index_add(0, tensor([1, 1, 0]), b)),
+    "scatter_": (
+        lambda y, b: y.scatter_(1, tensor([[2], [0], [1]]), b[:, :1]),
+        lambda y, b: y.scatter(1, tensor([[2], [0], [1]]), b[:, :1]),
+    ),
+    "[...] =": (
+        lambda y, b: (y.__setitem__((slice(None), 1), b[0]), y)[1],
+        lambda y, b: y.index_add(1, tensor([1]), (b[:1] - y[:, 1:2].T).T),
+    ),
+}
+
+
+@pytest.mark.parametrize("other", ["parameter", "constant", "number"])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_IP_01_the_same_as_the_form_that_makes_a_new_tensor_or_an_error_that_names_the_line(name, other, calculus):
+    change, make = IN_PLACE[name]
+    if other == "number" and name in ("index_add_", "scatter_", "[...] ="):
+        other = "constant"
+    results = []
+    for f in (change, make):
+        x = calculus.leaf(calculus.numbers(3, 3, low=0.5, high=2))
+        b = calculus.numbers(3, 3, low=0.5, high=2, salt=1)
+        b = {"parameter": calculus.leaf(b), "constant": tensor(b), "number": 2.0}[other]
+        y = x + 0.25
+        same = f(y, b)
+        assert (same is y) == (f is change)
+        value = same.array.copy()
+        loss = (same * calculus.numbers(3, 3, salt=2)).sum()
+        if f is change and ((name in ("*=", "mul_") and other == "parameter") or name == "**="):
+            # The rule needs the old y, which is gone. PyTorch refuses as well.
+            with pytest.raises(RuntimeError, match=f"changed in place afterwards, at {HERE}:"):
+                loss.backward()
+            return
+        loss.backward()
+        results.append((value, x.grad.array, b.grad.array if other == "parameter" and b.grad is not None else 0))
+    for mine, wanted in zip(*results):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_IP_01_bias_added_in_place_trains_and_an_alias_sees_the_new_value():
+    x, b = tensor([1.0, 1.0]), tensor([0.0, 0.0], requires_grad=True)
+    alias = x
+    x += b
+    (x * tensor([2.0, 3.0])).sum().backward()
+    assert b.grad.tolist() == [2, 3]
+    assert alias is x
+
+
+def test_IP_01_through_a_transposed_copy():
+    x, c = tensor(np.arange(6.0).reshape(2, 3), requires_grad=True), tensor(1.0, requires_grad=True)
+    y = Tensor(np.zeros((3, 2), dtype=np.float32, order="F"))
+    y += x.T
+    y += c
+    y.sum().backward()
+    assert x.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert c.grad.item() == 6
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_IP_01_refused_on_a_leaf_and_on_views_while_recording(name, calculus):
+    change, b = IN_PLACE[name][0], tensor(np.ones((3, 3)))
+    x = calculus.leaf(calculus.numbers(3, 3))
+    before = x.array.copy()
+    with pytest.raises(RuntimeError, match=LEAF):
+        change(x, b)
+    y = x + 1
+    with pytest.raises(RuntimeError, match=VIEW):
+        change(y.T, b)
+    with pytest.raises(RuntimeError, match=VIEW):
+        change(x[:], b)
+    view = y[:2]
+    with pytest.raises(RuntimeError, match=VIEW):
+        change(y, b)
+    assert np.array_equal(x.array, before)
+    assert np.array_equal(view.array, before[:2] + 1)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_IP_01_allowed_on_a_leaf_outside_the_graph_through_every_view(name, calculus):
+    change, make = IN_PLACE[name]
+    x, b = calculus.leaf(calculus.numbers(3, 3, low=0.5, high=2)), tensor(calculus.numbers(3, 3, low=0.5, high=2, salt=1))
+    memory, transposed = x.array, x.detach().T
+    wanted = make(x.detach(), b).array
+    with no_grad():
+        change(x, b)
+    assert x.array is memory
+    assert x.is_leaf
+    assert x.requires_grad
+    np.testing.assert_allclose(x.array, wanted, rtol=1e-15, atol=1e-15)
+    assert np.array_equal(transposed.array, x.array.T)
+
+
+def test_IP_03_item_assignment_has_the_right_gradients():
+    x = tensor([1.0, 2, 3], requires_grad=True)
+    y = 2 * x
+    y[1] = 0
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 0, 2]
+    x.grad = None
+    y, s = 2 * x, tensor(5.0, requires_grad=True)
+    y[y > 3] = s
+    (y * tensor([1.0, 10, 100])).sum().backward()
+    assert x.grad.tolist() == [2, 0, 0]
+    assert s.grad.item() == 110
+
+
+def test_IP_03_a_row_of_a_constant_buffer():
+    out, t = zeros(2, 3), tensor([1.0, 2, 3], requires_grad=True)
+    out[0] = t
+    out[1] = t * 2
+    (out * out).sum().backward()
+    assert t.grad.tolist() == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    "store",
+    [lambda res, t: res.__setitem__((0, 0), t[0]), lambda res, t: res.__setitem__(0, t), lambda res, t: res.__iadd__(t)],
+    ids=["item", "row", "augmented"],
+)
+def test_IP_03_a_tensor_stored_into_a_plain_array_is_an_error_that_says_what_to_use(store):
+    with pytest.raises((TypeError, RuntimeError), match=r"stack|cat"):
+        store(np.zeros((2, 2)), tensor([1.0, 2.0], requires_grad=True))
+
+
+def test_IP_05_in_place_on_a_broadcast_view_says_so():
+    y = tensor([[1.0], [2.0]]).expand(2, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        y += 1
+    assert y.clone().add_(1).tolist() == [[2, 2, 2], [3, 3, 3]]
+
+
+# ------------------------------------------------------------------------------------------------ a value still needed
+
+
+def line_of(text):
+    lines = Path(HERE).read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, 1) if text in line and "line_of" not in line)
+
+
+def test_a_value_still_needed_that_was_changed_raises_and_names_the_line():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    z = y * y
+    y += 1  # the culprit
+    where = rf"test_in_place\.py:{line_of('# the culprit')}\. "
+    with pytest.raises(RuntimeError, match=rf"^<mul \(2,\)> needs a value .* changed in place afterwards, at .*{where}"):
+        z.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda w: w.add_(1),
+        lambda w: w.__setitem__(0, 9.0),
+        lambda w: w.data.add_(1),
+        lambda w: w.detach().zero_(),
+        lambda w: w.detach()[1:].zero_(),
+        lambda w: w.data.T.mul_(2),
+        lambda w: w.normal_(),
+        lambda w: w.uniform_(),
+        lambda w: w.copy_(tensor([[5.0], [6.0]])),
+    ],
+)
+def test_a_leaf_changed_between_forward_and_backward_is_noticed_through_every_door(write):
+    w = tensor([[1.0], [2.0]], requires_grad=True)
+    loss = (w * w).sum()
+    with no_grad():
+        write(w)
+    with pytest.raises(RuntimeError, match=r"changed in place afterwards, at .*test_in_place\.py:\d+"):
+        loss.backward()
+
+
+def test_an_optimizer_step_between_forward_and_backward_is_noticed():
+    w = tensor([1.0, 2.0], requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.1)
+    for _ in range(2):
+        loss = (w * w).sum()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()
+
+
+def test_what_the_rule_does_not_need_may_change():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    y = x + 1
+    z = y + 1
+    y += 5
+    z.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_a_change_before_the_use_is_no_fault():
+    buffer = zeros(2)
+    buffer += 3
+    x = tensor([1.0, 2.0], requires_grad=True)
+    (x * buffer).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+def test_a_change_of_values_through_data_is_seen_by_the_tensor():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    x.data += 1
+    assert x.tolist() == [2, 3]
+    x.data -= 0.5 * tensor([1.0, 1.0])
+    assert x.tolist() == [1.5, 2.5]
+    assert x.is_leaf
+    x.data = tensor([7.0, 8.0])
+    assert x.tolist() == [7, 8]
+    with pytest.raises(ValueError, match=r"shape \(3,\) cannot replace .* \(2,\)"):
+        x.data = tensor([1.0, 2.0, 3.0])
+
+
+def test_an_in_place_change_keeps_shape_and_dtype():
+    x = tensor([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"cannot turn shape \(2,\) into \(2, 2\)"):
+        x += tensor([[1.0, 1.0], [2.0, 2.0]])
+    with pytest.raises(TypeError, match="cast"):
+        tensor([1, 2]).add_(0.5)
+    y = tensor([1.0, 2.0])
+    y += tensor([1.0, 2.0], dtype=np.float64)
+    assert y.dtype == np.float32
+
+
+def test_the_memory_of_writes_is_bounded():
+    """Marks of in-place writes go with their arrays."""
+    from tinygrad_tf.engine import _written
+
+    before = len(_written)
+    for _ in range(100):
+        zeros(2).add_(1)
+    assert len(_written) == before
+
+
+def test_a_view_of_one_element_shares_memory_as_in_torch():
+    x = zeros(3)
+    x[0].fill_(5)
+    x[1:].add_(1)
+    x.reshape(3, 1)[2] = 7
+    assert x.tolist() == [5, 1, 7]
+
+
+def test_indexing_with_arrays_copies_as_in_torch():
+    x = zeros(3)
+    x[[0, 1]].fill_(5)
+    x[np.array([True, False, True])].fill_(5)
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_requires_grad_cannot_be_asked_of_integers_or_withdrawn_from_intermediates():
+    with pytest.raises(RuntimeError, match=r"float dtype .* int64"):
+        tensor([1, 2], requires_grad=True)
+    x = tensor([1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="detach"):
+        (x * 2).requires_grad_(False)
+    assert not x.requires_grad_(False).requires_grad
+
+
+def test_random_fills_come_from_the_default_generator():
+    manual_seed(3)
+    a = zeros(4).normal_(1.0, 2.0)
+    manual_seed(3)
+    assert zeros(4).normal_(1.0, 2.0).tolist() == a.tolist()
+    assert a.dtype == np.float32
+    assert history(None) == []
