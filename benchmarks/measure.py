@@ -145,4 +145,5 @@ def memory(size: str, plan: Plan, steps: int = 3) -> dict[str, Any]:
 def profile(size: str, plan: Plan, shapes: bool) -> dict[str, Any]:
     """Where our step's time goes."""
     with Worker("profile.Profile", plan.threads, size=size) as worker:
-        return {"what": "profile", "size": size, "threads": plan.threads, **worker.call("measure", shapes=shapes)}
+        measured = worker.call("measure", shapes=shapes, threads=plan.threads)
+    return {"what": "profile", "size": size, "threads": plan.threads, **measured}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,20 @@ from .sizes import CLIP
 
 
 class Stopwatch:
-    """Seconds and calls by name."""
+    """Seconds and calls by name, by a clock of choice."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
         self.seconds: dict[str, float] = defaultdict(float)
         self.calls: dict[str, int] = defaultdict(int)
 
     def wrap(self, name: str, function: Callable) -> Callable:
         def timed(*args: Any, **settings: Any) -> Any:
-            start = perf_counter()
+            start = self.clock()
             try:
                 return function(*args, **settings)
             finally:
-                self.seconds[name] += perf_counter() - start
+                self.seconds[name] += self.clock() - start
                 self.calls[name] += 1
 
         return timed
@@ -78,19 +79,23 @@ def _size(a: Any) -> str:
 class Profile(Training):
     """A training step with a stopwatch on each part."""
 
-    def measure(self, shapes: bool, seconds: float = 3.0) -> dict[str, Any]:
-        """Mean milliseconds of a step, whole ("step"), by op ("ops") and of what surrounds the ops ("parts")."""
+    def measure(self, shapes: bool, threads: int, seconds: float = 3.0) -> dict[str, Any]:
+        """Mean milliseconds of a step, whole ("step"), by op ("ops") and of what surrounds the ops ("parts").
+
+        With one thread it is processor time, which other programs hardly disturb; with more, time by the clock.
+        """
+        clock = process_time if threads == 1 else perf_counter
         self.once()
-        start = perf_counter()
+        start = clock()
         self.once()
-        steps = max(3, round(seconds / (perf_counter() - start)))
+        steps = max(3, round(seconds / (clock() - start)))
         self.steps = 2 + steps
-        forward, backward, parts = Stopwatch(), Stopwatch(), Stopwatch()
+        forward, backward, parts = Stopwatch(clock), Stopwatch(clock), Stopwatch(clock)
         with timed_ops(forward, backward, shapes):
-            start = perf_counter()
+            start = clock()
             for _ in range(steps):
                 self._step(parts)
-            total = perf_counter() - start
+            total = clock() - start
         scale = 1000 / steps
         ops: list[dict[str, Any]] = []
         for name, calls in forward.calls.items():

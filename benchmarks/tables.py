@@ -123,8 +123,9 @@ activations, buffers."""
 
 
 def profile(measured: dict[str, Any]) -> None:
-    step = measured["step"]
-    title = f"our training step, {measured['size']}: {step:.2f} ms, {measured['threads']} threads"
+    step, threads = measured["step"], measured["threads"]
+    how = "one thread, processor time" if threads == 1 else f"{threads} threads"
+    title = f"our training step, {measured['size']}: {step:.2f} ms, {how}"
     made = _table(title, "", "op", "calls", "forward ms", "backward ms", "share")
 
     def row(name: str, calls: str, part: dict[str, float]) -> None:

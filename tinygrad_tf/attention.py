@@ -21,7 +21,7 @@ KEEP = 256  # keys up to which the weights stay until backward
 CHUNK = 1 << 18  # scores worked on at a time: what fits a core's cache beside keys and values
 
 
-def attend(q, k, v, bias, mask, causal, scale, block):
+def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
     """(B, H, T, E), and for backward: (block size, whether the weights are kept, for each block its weights or logarithms)."""
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     if k.shape != (b, groups, s, d) or h % groups:
@@ -30,7 +30,7 @@ def attend(q, k, v, bias, mask, causal, scale, block):
     block = block or BLOCK
     keep = s <= KEEP
     out, saved = _like(b, h, t, e, q.dtype), []
-    for at, rows, keys in _blocks(b, h, t, s, causal, block):
+    for number, (at, rows, keys) in enumerate(_blocks(b, h, t, s, causal, block)):
         w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, :keys], bias, mask, causal, at, rows, keys)
         top = w.max(axis=-2, keepdims=True) if keys else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
         if mask is not None or causal is not None or bias is not None:
@@ -42,21 +42,23 @@ def attend(q, k, v, bias, mask, causal, scale, block):
         if keep:
             w /= total
             saved.append(w)
-            read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys])
         else:
-            read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys])
-            read /= total.swapaxes(-1, -2)
             top += np.log(total)
             saved.append(top)
+        if dropout:
+            w = w * dropped(w.shape, dropout, seed, number, w.dtype)
+        read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys])
+        if not keep:
+            read /= total.swapaxes(-1, -2)
         out[at, :, rows] = read.reshape(read.shape[0], h, *read.shape[-2:])
     return out, (block, keep, saved)
 
 
-def attend_back(g, q, k, v, bias, mask, causal, scale, saved, out):
+def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out):
     """(dq, dk, dv) or (dq, dk, dv, dbias).
 
     With w the weights and a_ij = g_i . v_j:  dv = w^T g;  dscores = w * (a - sum_j w_ij a_ij), and that sum is g_i . out_i;
-    dq = dscores k scale;  dk = dscores^T q scale.
+    dq = dscores k scale;  dk = dscores^T q scale. With dropout, w stands for what was left of it in w^T g, and a_ij counts as much.
     """
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
@@ -64,7 +66,7 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, saved, out):
     dk, dv = _like(b, groups, s, d, q.dtype, np.zeros), _like(b, groups, s, e, q.dtype, np.zeros)
     dbias = None if bias is None else np.zeros(bias.shape, bias.dtype)
     block, keep, parts = saved
-    for (at, rows, keys), kept in zip(_blocks(b, h, t, s, causal, block), parts, strict=True):
+    for number, ((at, rows, keys), kept) in enumerate(zip(_blocks(b, h, t, s, causal, block), parts, strict=True)):
         qs, gs = _grouped(q[at, :, rows] * scale, groups), _grouped(g[at, :, rows], groups)
         ks, vs = k[at, :, None, :keys], v[at, :, None, :keys]
         if keep:
@@ -73,8 +75,11 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, saved, out):
             w = _scores(qs, ks, bias, mask, causal, at, rows, keys)
             w -= kept
             np.exp(w, out=w)
-        dv[at, :, :keys] += _over_group(np.matmul(w, gs))
+        left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
+        dv[at, :, :keys] += _over_group(np.matmul(w if left is None else w * left, gs))
         ds = np.matmul(vs, gs.swapaxes(-1, -2))
+        if left is not None:
+            ds *= left
         ds -= np.vecdot(gs, _grouped(out[at, :, rows], groups))[..., None, :]
         ds *= w
         if dbias is not None:
@@ -83,6 +88,22 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, saved, out):
         dqs = np.matmul(ds.swapaxes(-1, -2), ks)
         np.multiply(dqs.reshape(dqs.shape[0], h, *dqs.shape[-2:]), scale, out=dq[at, :, rows])
     return (dq, dk, dv) if dbias is None else (dq, dk, dv, dbias)
+
+
+def dropped(shape, p, seed, number, dtype):
+    """What dropout multiplies the weights of block `number` by: 0 or 1 / (1 - p). Drawn again in backward rather than kept."""
+    drawn = np.random.default_rng((seed, number)).random(shape, dtype=np.float32)
+    return (drawn >= p) * dtype.type(1 / (1 - p) if p < 1 else 0)
+
+
+def dropped_everywhere(b, h, groups, t, s, causal, block, p, seed, dtype):
+    """(B, H, T, S)   the same for all blocks at once: what the composed twin uses."""
+    whole = np.zeros((b, h, t, s), dtype)
+    for number, (at, rows, keys) in enumerate(_blocks(b, h, t, s, causal, block or BLOCK)):
+        shape = (at.stop - at.start, groups, h // groups, keys, rows.stop - rows.start)
+        part = dropped(shape, p, seed, number, whole.dtype)
+        whole[at, :, rows, :keys] = part.reshape(shape[0], h, *shape[3:]).swapaxes(-1, -2)
+    return whole
 
 
 def _blocks(b, h, t, s, causal, block) -> Iterator[tuple[slice, slice, int]]:
@@ -98,7 +119,7 @@ def _blocks(b, h, t, s, causal, block) -> Iterator[tuple[slice, slice, int]]:
 def _scores(q, k, bias, mask, causal, at, rows, keys):
     """(b, G, R, n, D) scaled, (b, G, 1, keys, D) -> (b, G, R, keys, n)   -inf where a query may not look"""
     s = np.matmul(k, q.swapaxes(-1, -2))
-    flat = s.reshape(s.shape[0], -1, *s.shape[-2:])  # (b, H, keys, n)
+    flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2], *s.shape[-2:])  # (b, H, keys, n)
     if bias is not None:
         flat += np.ascontiguousarray(_part(bias, at, rows, keys).swapaxes(-1, -2))
     if mask is not None:

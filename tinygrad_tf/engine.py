@@ -13,6 +13,7 @@ A rule is a tuple with one function per input, or one function that returns the 
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -57,6 +58,11 @@ class Traced:
     hooks: list[Callable] | None  # functions of the gradient, leaves only
     base: Traced | None  # the tensor whose memory this one shows
     viewed: bool  # whether another tensor shows this one's memory
+
+
+def plain(x: Any) -> np.ndarray:
+    """The array of a tensor, or an array as it is: for what carries no gradient."""
+    return x.array if isinstance(x, Traced) else np.asarray(x)
 
 
 class Scope:
@@ -131,7 +137,7 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
     def call(*args: Any, **settings: Any) -> Any:
         if state.composed and call.twin is not None:
             return call.twin(*args, **settings)
-        arrays, cls, dtype, mixed, tracked = [], None, None, False, False
+        arrays, cls, dtype, mixed, tracked = [], None, None, False, 0
         recording = state.recording
         for a in args:
             if isinstance(a, Traced):
@@ -139,8 +145,8 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
                     cls, dtype = a.result, a.array.dtype
                 elif a.array.dtype is not dtype:
                     mixed = True
-                if recording and (a.requires_grad or a.node is not None):
-                    tracked = True
+                if recording and a.requires_grad:
+                    tracked += 1
                 arrays.append(a.array)
             else:
                 mixed = True
@@ -155,8 +161,8 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             value = np.asarray(value)
         if cls is None:
             return value
-        if value.dtype is FLOAT64 and "dtype" not in settings and all(getattr(a, "dtype", None) != FLOAT64 for a in arrays):
-            value = value.astype(FLOAT32)  # float64 only where the user asked for it
+        if value.dtype is not dtype and value.dtype.kind == "f" and "dtype" not in settings:
+            value = _as_asked(value, arrays)
         out = object.__new__(cls)
         out.array, out.grad, out.hooks, out.viewed = value, None, None, False
         if view:
@@ -167,6 +173,8 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             out.base = None
         if tracked and value.dtype.kind == "f":
             inputs = tuple([(a.node or a if a.requires_grad else a.array) if isinstance(a, Traced) else a for a in args])
+            if type(rule) is tuple and tracked < len(args):  # what only a constant's rule would need is not kept
+                rule = tuple([r if isinstance(a, (Node, Traced)) else None for r, a in zip(rule, inputs, strict=True)])
             out.node = node = Node(call, inputs, settings, rule, value.shape, value.dtype)
             out.requires_grad = True
             if state.observer is not None:
@@ -184,6 +192,12 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
     call.reference = reference  # type: ignore[attr-defined]
     registry[name] = call
     return call
+
+
+def _as_asked(value: np.ndarray, arrays: list) -> np.ndarray:
+    """NumPy's float result in a dtype that an input had: float64 is only where the user asked for it. Integers give float32."""
+    floats = [a.dtype for a in arrays if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind == "f"]
+    return value if value.dtype in floats else value.astype(floats[0] if floats else FLOAT32)
 
 
 def promote(args: tuple, arrays: list) -> list:
@@ -249,6 +263,27 @@ class _Switch(ContextDecorator):
     def _recreate_cm(self) -> Any:
         return type(self)()  # each call of a decorated function has its own memory
 
+    def __call__(self, function: Any) -> Any:
+        if not inspect.isgeneratorfunction(function):
+            return super().__call__(function)
+
+        @wraps(function)
+        def generate(*args: Any, **kwargs: Any) -> Any:  # switched while the generator runs, not while its caller does
+            generator, sent = function(*args, **kwargs), None
+            while True:
+                with type(self)():
+                    try:
+                        item = generator.send(sent)
+                    except StopIteration as end:
+                        return end.value
+                try:
+                    sent = yield item
+                except BaseException:
+                    generator.close()
+                    raise
+
+        return generate
+
     def __enter__(self) -> Any:
         self.before.append(getattr(state, self.field))
         setattr(state, self.field, self.value)
@@ -302,8 +337,9 @@ def mark_written(array: np.ndarray) -> None:
     _written[key] = (reference, _last_write, user_line())
 
 
-def _check_not_written(node: Node) -> None:
-    for array in node.kept():
+def check_not_written(node: Node, arrays: list[np.ndarray]) -> None:
+    """Refuse to go on with values that were changed in place after `node` was made."""
+    for array in arrays:
         entry = _written.get(id(_owner(array)))
         if entry is not None and entry[1] > node.serial:
             raise RuntimeError(
@@ -378,7 +414,7 @@ def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = Fals
         if g is None:
             continue
         if _last_write > node.serial:
-            _check_not_written(node)
+            check_not_written(node, node.kept())
         for watch in node.watchers or ():
             answer = watch(g)
             g = g if answer is None else answer
@@ -394,7 +430,7 @@ def deposit(leaf: Traced, g: Any) -> None:
     for hook in leaf.hooks or ():
         answer = hook(g)
         g = g if answer is None else answer
-    if isinstance(g, Traced):  # a gradient with a graph of its own
+    if isinstance(g, Traced) or (leaf.grad is not None and leaf.grad.requires_grad):  # a gradient with a graph of its own
         leaf.grad = g if leaf.grad is None else leaf.grad + g
     elif leaf.grad is None:
         leaf.grad = leaf.result(np.array(g, dtype=leaf.array.dtype, order="C"))

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from . import ops, special
-from .attention import attend, attend_back
-from .engine import op
+from .attention import attend, attend_back, dropped_everywhere
+from .engine import op, plain
 from .ops import axes, getitem, matmul, reshape
 
 # ------------------------------------------------------------------------------------------------ linear
@@ -24,16 +24,18 @@ def linear(x, w, *bias):
 
     dx = g @ w;  dw = g^T @ x, summed over all rows;  dbias = g, summed over all rows.
     """
-    rows = ops.dense(x.reshape(-1, x.shape[-1]))
+    shape, count = x.shape, math.prod(x.shape[:-1])
+    rows = ops.dense(x.reshape(count, shape[-1]))
     y = rows @ w.T
     if bias:
         y += bias[0]
+    n_out = w.shape[0]
 
     def flat(g):
-        return ops.dense(g.reshape(-1, w.shape[0]))
+        return ops.dense(g.reshape(count, n_out))
 
-    rules = (lambda g: (flat(g) @ w).reshape(x.shape), lambda g: flat(g).T @ rows, lambda g: _over_rows(g))
-    return y.reshape(*x.shape[:-1], w.shape[0]), rules[: 2 + len(bias)]
+    rules = (lambda g: (flat(g) @ w).reshape(shape), lambda g: flat(g).T @ rows, lambda g: _over_rows(g))
+    return y.reshape(*shape[:-1], n_out), rules[: 2 + len(bias)]
 
 
 @linear.reference
@@ -103,9 +105,9 @@ def _top(x, dim):
 
 @softmax.reference
 def _(x, *, dim):
-    e = ops.exp(x - _top(np.asarray(x), dim))
+    e = ops.exp(x - _top(plain(x), dim))
     total = ops.sum(e, dim=dim, keepdim=True)
-    return e / ops.where(1, total, condition=np.asarray(total) == 0)
+    return e / ops.where(1, total, condition=plain(total) == 0)
 
 
 @op
@@ -287,7 +289,7 @@ def _(x):
 @op
 def normal_below(x):
     """(...) -> (...)   y = P(x), the share of a standard normal distribution below x; its slope is the density"""
-    return special.normal_below(np.asarray(x)), (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
+    return special.normal_below(plain(x)), (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
 
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
@@ -353,6 +355,8 @@ def swiglu(gate, up):
 
     dup = g * gate * s;  dgate = g * up * s * (1 + gate * (1 - s)).
     """
+    if gate.shape != up.shape:
+        raise ValueError("gate and up must have one shape")
     s = _in_pieces(_sigmoid, gate, gate)
 
     def slope(g, gate, up, s):
@@ -381,10 +385,11 @@ def _(gate, up):
 
 
 def _sigmoid(x):
-    s = np.asarray(x * 0.5)
-    np.tanh(s, out=s)
-    s *= 0.5
-    s += 0.5
+    s = np.asarray(-x)
+    with np.errstate(over="ignore"):  # e ** -x = inf far below zero, where s is 0
+        np.exp(s, out=s)
+    s += 1
+    np.divide(1, s, out=s)
     return s
 
 
@@ -439,20 +444,26 @@ def _(x, *, cos, sin, interleaved=False):
 
 
 @op
-def attention(q, k, v, *bias, mask=None, causal=None, scale=None, block=None):
+def attention(q, k, v, *bias, mask=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
     """(B, H, T, D), (B, G, S, D), (B, G, S, E), bias (..., T, S) -> (B, H, T, E)   softmax(q k^T scale + bias) v
 
     H is a multiple of G: each key and value head serves H / G query heads. scale defaults to 1 / sqrt(D).
     `mask` (broadcastable to (B, H, T, S)): true where a query may look. `causal=o`: query i looks at keys 0 ... i + o only.
-    A query that may look nowhere gives zeros and sends none back. The T x S matrix never exists: `attention.py` works in
-    blocks of `block` queries and does not touch the masked half.
+    A query that may look nowhere gives zeros and sends none back. `dropout` zeroes weights with that probability and scales the
+    others, drawn from `seed`. The T x S matrix never exists: `attention.py` works in blocks of `block` queries and does not touch
+    the masked half.
     """
-    out, saved = attend(q, k, v, bias[0] if bias else None, mask, causal, scale, block)
-    return out, (lambda g: attend_back(g, q, k, v, bias[0] if bias else None, mask, causal, scale, saved, out))
+    shape = (*q.shape[:3], k.shape[2])
+    for extra in (*bias, *(() if mask is None else (mask,))):
+        if np.broadcast_shapes(extra.shape, shape) != shape:
+            raise ValueError(f"a mask or bias of shape {extra.shape} does not fit scores of shape {shape}")
+    options = (bias[0] if bias else None, mask, causal, scale)
+    out, saved = attend(q, k, v, *options, block, dropout, seed)
+    return out, (lambda g: attend_back(g, q, k, v, *options, dropout, seed, saved, out))
 
 
 @attention.reference
-def _(q, k, v, *bias, mask=None, causal=None, scale=None, block=None):
+def _(q, k, v, *bias, mask=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
     (b, h, t, d), (_, groups, s, _) = q.shape, k.shape
     q = reshape(q, shape=(b, groups, h // groups, t, d))
     k, v = (reshape(x, shape=(b, groups, 1, s, x.shape[-1])) for x in (k, v))
@@ -463,5 +474,7 @@ def _(q, k, v, *bias, mask=None, causal=None, scale=None, block=None):
     allowed = np.ones((t, s), dtype=bool) if causal is None else np.tri(t, s, causal, dtype=bool)
     allowed = allowed if mask is None else allowed & mask
     weights = softmax(ops.where(scores, -np.inf, condition=allowed), dim=-1)
+    if dropout:
+        weights = weights * dropped_everywhere(b, h, groups, t, s, causal, block, dropout, seed, scores.dtype)
     weights = reshape(weights, shape=(b, groups, h // groups, t, s))
     return reshape(matmul(weights, v), shape=(b, h, t, v.shape[-1]))

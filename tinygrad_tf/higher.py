@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .engine import Node, Traced, composed, deposit, enable_grad, history, propagate, shares
+from .engine import Node, Traced, check_not_written, composed, deposit, enable_grad, history, plain, propagate, shares
 
 
 def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False) -> None:
@@ -97,6 +97,7 @@ def _rerun(order: list[Node], known: dict[Node, Traced]) -> Callable:
     values, rules = dict(known), {}
     for node in reversed(order):
         inputs = [values[source] if isinstance(source, Node) else source for source in node.inputs]
+        check_not_written(node, [plain(source) for source in node.inputs if not isinstance(source, (Node, bool, int, float))])
         if node.op.twin is None:
             value, rules[node] = node.op.raw(*inputs, **node.settings)
             if not isinstance(value, Traced):

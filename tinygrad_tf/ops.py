@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from .engine import op
+from .engine import op, plain
 
 # ------------------------------------------------------------------------------------------------ arithmetic
 
@@ -207,7 +207,7 @@ def amax(x, *, dim=None, keepdim=False):
     y = np.max(x, axis=along, keepdims=keepdim)
 
     def rule(g):
-        tie = np.asarray(x) == np.asarray(spread(y, x.shape, along, keepdim))
+        tie = plain(x) == plain(spread(y, x.shape, along, keepdim))
         return spread(g, x.shape, along, keepdim) * (tie / np.sum(tie, axis=along, keepdims=True))
 
     return y, (rule,)
@@ -217,7 +217,7 @@ def amax(x, *, dim=None, keepdim=False):
 def logsumexp(x, *, dim, keepdim=False):
     """(...) -> (... less dim)   y = ln sum e ** x along dim, the largest x taken out first so that nothing overflows"""
     along = axes(dim, x.ndim)
-    top = np.max(np.asarray(x), axis=along, keepdims=True)
+    top = np.max(plain(x), axis=along, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     y = np.log(np.sum(np.exp(x - top), axis=along, keepdims=True)) + top
     out = y if keepdim else np.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in along))
@@ -260,22 +260,23 @@ def _(x, *, dim, keepdim=False):
 def matmul(a, b):
     """(..., M, K), (..., K, N) -> (..., M, N)   y = a @ b; a vector counts as one row on the left, one column on the right"""
     y = np.matmul(dense(a), dense(b))
-    rows = a if a.ndim > 1 else np.expand_dims(a, 0)
-    columns = b if b.ndim > 1 else np.expand_dims(b, 1)
+    a_axes, b_axes = a.ndim, b.ndim
+    rows = a if a_axes > 1 else np.expand_dims(a, 0)
+    columns = b if b_axes > 1 else np.expand_dims(b, 1)
 
     def full(g):
-        g = g if a.ndim > 1 else np.expand_dims(g, -1 if b.ndim == 1 else -2)
-        return g if b.ndim > 1 else np.expand_dims(g, -1)
+        g = g if a_axes > 1 else np.expand_dims(g, -1 if b_axes == 1 else -2)
+        return dense(g if b_axes > 1 else np.expand_dims(g, -1))
 
     def by_a(g):  # g @ b^T
-        y = np.matmul(dense(full(g)), np.swapaxes(columns, -1, -2))
-        return y if a.ndim > 1 else _first(y, -2)
+        y = np.matmul(full(g), np.swapaxes(columns, -1, -2))
+        return y if a_axes > 1 else _first(y, -2)
 
     def by_b(g):  # a^T @ g
-        if b.ndim == 2 and a.ndim > 2:  # one product in place of a batch of them that would be added up
-            return np.matmul(np.swapaxes(_flat(rows), 0, 1), dense(_flat(full(g))))
-        y = np.matmul(np.swapaxes(rows, -1, -2), dense(full(g)))
-        return y if b.ndim > 1 else _first(y, -1)
+        if b_axes == 2 and a_axes > 2:  # one product in place of a batch of them that would be added up
+            return np.matmul(np.swapaxes(_flat(rows), 0, 1), _flat(full(g)))
+        y = np.matmul(np.swapaxes(rows, -1, -2), full(g))
+        return y if b_axes > 1 else _first(y, -1)
 
     return y, (by_a, by_b)
 
@@ -330,7 +331,7 @@ def getitem(x, *, index):
 @op
 def clone(x):
     """(...) -> (...)   a copy"""
-    return np.array(x, order="C"), (lambda g: g,)
+    return np.array(plain(x), order="C"), (lambda g: g,)
 
 
 @op
@@ -339,17 +340,17 @@ def unindex(g, *, index, shape):
     parts = index if isinstance(index, tuple) else (index,)
     y = np.zeros(shape, dtype=g.dtype)
     if any(isinstance(p, (list, np.ndarray)) and np.asarray(p).dtype != bool for p in parts):
-        np.add.at(y, index, np.asarray(g))  # an index may name a place twice
+        np.add.at(y, index, plain(g))  # an index may name a place twice
     else:
-        y[index] = np.asarray(g)
+        y[index] = plain(g)
     return y, (lambda d: getitem(d, index=index),)
 
 
 @op
 def put(x, value, *, index):
     """(...), x[index] -> (...)   a copy of x with value at index, which must not name a place twice"""
-    y = np.array(x)
-    y[index] = value
+    y = np.array(plain(x))
+    y[index] = plain(value)
     shape = y[index].shape
     return y, (lambda g: put(g, 0, index=index), lambda g: np.broadcast_to(getitem(g, index=index), shape))
 
@@ -358,7 +359,7 @@ def put(x, value, *, index):
 def cat(*parts, dim=0):
     """(..., n1, ...), (..., n2, ...), ... -> (..., n1 + n2 + ..., ...)   joined along dim"""
     along = axis(dim, parts[0].ndim)
-    y = np.concatenate([np.asarray(part) for part in parts], along)
+    y = np.concatenate([plain(part) for part in parts], along)
     ends = np.cumsum([part.shape[along] for part in parts]).tolist()
     slices = [(slice(None),) * along + (slice(end - p.shape[along], end),) for end, p in zip(ends, parts, strict=True)]
     return y, tuple((lambda g, place=place: getitem(g, index=place)) for place in slices)
@@ -380,7 +381,7 @@ FUNCTIONS: dict = {
     np.expand_dims: lambda x, axis: reshape(x, shape=_with_axis(x.shape, axis)),
     np.broadcast_to: lambda x, shape: expand(x, shape=shape),
     np.flip: lambda x, axis: getitem(x, index=(slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)),
-    np.where: lambda condition, a, b: where(a, b, condition=np.asarray(condition)),
+    np.where: lambda condition, a, b: where(a, b, condition=plain(condition)),
     np.clip: lambda x, low, high: clamp(x, min=low, max=high),
 }
 

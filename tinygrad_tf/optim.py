@@ -29,24 +29,36 @@ class _Flat:
         ends = np.cumsum([p.numel() for p in params]).tolist()
         self.parts = [slice(end - p.numel(), end) for p, end in zip(params, ends, strict=True)]
         self.params, self.steps = params, [0] * len(params)
-        self.data, self.grad, *rest = (np.zeros(ends[-1], dtypes.pop() if not i else params[0].dtype) for i in range(2 + len(moments)))
+        self.data, self.grad, *rest = (np.zeros(ends[-1], params[0].dtype) for _ in range(2 + len(moments)))
         self.moments = dict(zip(moments, rest, strict=True))
         self.views: list[Any] = [None] * len(params)
+        self.adopt()
+
+    def adopt(self) -> None:
+        """Move parameters into the flat array: all at first, later those that somebody gave another array."""
+        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
+            if p.array is not self.views[i]:
+                self.data[part] = p.array.reshape(-1)
+                p.array = self.views[i] = self.data[part].reshape(p.shape)
+
+    def check(self) -> None:
+        """Refuse a step that could not be taken whole."""
+        for p in self.params:
+            if p.dtype != self.data.dtype:
+                raise ValueError(f"a parameter was cast to {p.dtype} after the optimizer was made for {self.data.dtype}: make a new one")
+            if p.grad is not None and p.grad.shape != p.shape:
+                raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
 
     def gather(self) -> Iterator[tuple[slice, int]]:
-        """Bring in values and gradients; yield (part of the flat arrays, its step count, from 1) for all that have a gradient.
+        """Bring in the gradients; yield (part of the flat arrays, its step count, from 1) for all that have one.
 
         Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
         """
+        self.adopt()
         start, stop, count = 0, 0, 0
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
-            if p.array is not self.views[i]:  # the first step, or somebody gave the parameter another array
-                self.data[part] = p.array.reshape(-1)
-                p.array = self.views[i] = self.data[part].reshape(p.shape)
             if p.grad is None:
                 continue
-            if p.grad.shape != p.shape:
-                raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
             self.grad[part] = p.grad.array.reshape(-1)
             self.steps[i] += 1
             if (part.start, self.steps[i]) != (stop, count):
@@ -98,14 +110,19 @@ class Optimizer:
 
     def step(self) -> None:
         """Update every parameter that has a gradient."""
-        for group, flat in zip(self.param_groups, self._flat, strict=True):
-            if flat is None:
-                continue
+        for group, flat in self._checked():
             for part, count in flat.gather():
                 for at in range(part.start, part.stop, PIECE):
                     piece = slice(at, min(at + PIECE, part.stop))
                     self.update(group, count, flat.data[piece], flat.grad[piece], *(m[piece] for m in flat.moments.values()))
             mark_written(flat.data)
+
+    def _checked(self) -> list[tuple[dict[str, Any], _Flat]]:
+        """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
+        pairs = [(group, flat) for group, flat in zip(self.param_groups, self._flat, strict=True) if flat is not None]
+        for _, flat in pairs:
+            flat.check()
+        return pairs
 
     def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
         """Change p in place, elementwise; g may be overwritten."""
@@ -126,19 +143,28 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` of an optimizer over the same parameters returned. Checked before anything is written."""
+        self._write_state(*self._read_state(state_dict))
+
+    def _read_state(self, state_dict: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[int, dict[str, Any]]]:
+        """The groups and the state, if they fit. A moment without a step count, as PyTorch saves for SGD, has seen one step."""
         groups = state_dict["param_groups"]
         sizes, own = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(f"the state has parameter groups of sizes {sizes}, this optimizer {own}")
-        state = {int(number): entry for number, entry in state_dict["state"].items()}
-        places = [(flat, i) for flat in self._flat if flat is not None for i in range(len(flat.params))]
+        state = {int(number): {"step": 1, **entry} for number, entry in state_dict["state"].items()}
+        params = [p for group in self.param_groups for p in group["params"]]
         for number, entry in state.items():
-            flat, i = places[number]
-            for name in flat.moments:
-                if name not in entry or as_array(entry[name]).shape != flat.params[i].shape:
-                    raise ValueError(f"the state of parameter {number} has no {name} of shape {flat.params[i].shape}")
+            if not 0 <= number < len(params):
+                raise ValueError(f"the state has a parameter {number}, this optimizer has {len(params)} (0 to {len(params) - 1})")
+            for name in self.moments:
+                if entry.get(name) is None or as_array(entry[name]).shape != params[number].shape:
+                    raise ValueError(f"the state of parameter {number} has no {name} of shape {params[number].shape}")
+        return groups, state
+
+    def _write_state(self, groups: list[dict[str, Any]], state: dict[int, dict[str, Any]]) -> None:
         for group, new in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in new.items() if k != "params"})
+        places = [(flat, i) for flat in self._flat if flat is not None for i in range(len(flat.params))]
         for number, (flat, i) in enumerate(places):
             entry = state.get(number, {"step": 0})
             flat.steps[i] = int(entry["step"])
@@ -237,7 +263,7 @@ class Muon(Optimizer):
                 raise ValueError(f"Muon takes matrices, not a parameter of shape {p.shape}: give that one to AdamW")
 
     def step(self) -> None:
-        for group, flat in zip(self.param_groups, self._flat, strict=True):
+        for group, flat in self._checked():
             for part, _ in flat.gather():
                 for p, own in zip(flat.params, flat.parts, strict=True):
                     if part.start <= own.start < part.stop:
@@ -268,6 +294,9 @@ class Together:
 
     def __init__(self, *optimizers: Optimizer):
         self.optimizers = optimizers
+        params = [p for group in self.param_groups for p in group["params"]]
+        if len({id(p) for p in params}) < len(params):
+            raise ValueError("a parameter is in two of the optimizers: it would be stepped twice")
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -291,13 +320,21 @@ class Together:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        groups, first = list(state_dict["param_groups"]), 0
+        groups, state, first = list(state_dict["param_groups"]), state_dict["state"], 0
+        if len(groups) != len(self.param_groups):
+            raise ValueError(f"the state has {len(groups)} parameter groups, these optimizers {len(self.param_groups)}")
+        plans, known = [], set()
         for optimizer in self.optimizers:
             own, groups = groups[: len(optimizer.param_groups)], groups[len(optimizer.param_groups) :]
-            count = sum(len(group["params"]) for group in own)
-            state = {int(i) - first: entry for i, entry in state_dict["state"].items() if first <= int(i) < first + count}
-            optimizer.load_state_dict({"state": state, "param_groups": own})
-            first += count
+            numbers = range(first, first + sum(len(group["params"]) for group in own))
+            mine = {int(i) - first: entry for i, entry in state.items() if int(i) in numbers}
+            plans.append((optimizer, optimizer._read_state({"state": mine, "param_groups": own})))
+            known.update(numbers)
+            first = numbers.stop
+        if unknown := {int(i) for i in state} - known:
+            raise ValueError(f"the state has a parameter {min(unknown)}, these optimizers have {first}")
+        for optimizer, plan in plans:
+            optimizer._write_state(*plan)
 
 
 # ------------------------------------------------------------------------------------------------ schedules
@@ -306,8 +343,8 @@ class Together:
 def warmup_cosine(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0, total: int) -> float:
     """The learning rate at `step`, from 0: up in a line over `warmup` steps, then down half a cosine to min_lr at the last step.
 
-    Step 0 already moves (lr / warmup), step warmup - 1 has the peak, and from step total - 1 on it is min_lr; with warmup = total
-    the last step is the peak.
+    Step 0 already moves (lr / warmup), step warmup - 1 has the peak, and from step total - 1 on it is min_lr. With warmup = total
+    the last step is the peak; with one step in all, that step has lr.
     """
     return _warmup(step, lr, min_lr, warmup, total, lambda done: 0.5 * (1 + math.cos(math.pi * done)))
 
@@ -320,6 +357,7 @@ def warmup_linear(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0,
 def _warmup(step: int, lr: float, min_lr: float, warmup: int, total: int, fall: Any) -> float:
     if step < warmup:
         return lr * (step + 1) / warmup
-    left = total - warmup
-    done = 1.0 if step >= total - 1 and left > 0 else (step - warmup + 1) / left if left > 0 else 1.0
+    if step == 0 and total == 1:
+        return lr
+    done = min(1.0, (step - warmup + 1) / (total - warmup)) if total > warmup else 1.0
     return min_lr + (lr - min_lr) * fall(done)

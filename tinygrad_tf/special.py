@@ -31,7 +31,7 @@ def normal_below(x: np.ndarray) -> np.ndarray:
 
 
 def _tanh(x: np.ndarray) -> np.ndarray:
-    square = np.asarray(x * x)
+    square = np.asarray(np.minimum(x * x, 64))  # further out P is 0 or 1 to every digit
     y = np.asarray(square * TANH_POLYNOMIAL[-1])
     for c in TANH_POLYNOMIAL[-2:0:-1]:
         y += c
@@ -46,7 +46,7 @@ def _tanh(x: np.ndarray) -> np.ndarray:
 
 def _series(x: np.ndarray) -> np.ndarray:
     z = np.abs(x) / 2**0.5
-    u = (z - 3) / (z + 3)
+    u = 1 - 6 / (z + 3)
     tail = np.asarray(u * _POWERS[0])
     for c in _POWERS[1:-1]:
         tail += c

@@ -241,6 +241,8 @@ class Tensor(Traced):
     # -------------------------------------------------------------------------------------------- NumPy meets Tensor
 
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError("NumPy would take this tensor out of the graph: use stack() or cat(), or x.detach() first")
         array = self.array if dtype is None else self.array.astype(dtype, copy=False)
         return array.copy() if copy else array
 

@@ -51,7 +51,8 @@ ALONG = cases([[(2, 3, 2)], [(3, 1)]], [{"dim": 1}, {"dim": -1}, {"dim": 0}]) + 
 QKV = [[(1, 2, 3, 4), (1, 2, 4, 4), (1, 2, 4, 3)], [(2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 2)], [(1, 1, 1, 1)] * 3]
 
 EXAMPLES = {
-    **{name: cases(PAIRS) for name in ("add", "sub", "mul", "residual", "maximum", "minimum", "swiglu")},
+    **{name: cases(PAIRS) for name in ("add", "sub", "mul", "residual", "maximum", "minimum")},
+    "swiglu": cases([pair for pair in PAIRS if pair[0] == pair[1]]),
     "div": cases(PAIRS, **POSITIVE),
     "pow": cases(PAIRS, **POSITIVE),
     **{
@@ -175,6 +176,7 @@ EXAMPLES = {
     "attention": cases(
         QKV, [{}, {"causal": 0}, {"causal": 1, "block": 2}, {"block": 1}, {"scale": 0.3}, {"causal": -2, "block": 2}]
     )
+    + cases(QKV, [{"dropout": 0.4, "seed": 3}, {"dropout": 0.4, "seed": 3, "causal": 1, "block": 2}])
     + cases(QKV[:1], [{"mask": MASK}, {"mask": MASK, "causal": 1, "block": 2}, {"mask": MASK[None, None], "block": 1}])
     + cases(
         [[*QKV[0], (3, 4)], [*QKV[1], (4, 3, 4)], [*QKV[1], (2, 1, 1, 4)], [*QKV[1], (3, 1)]],

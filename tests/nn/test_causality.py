@@ -117,7 +117,7 @@ def test_SM10_several_blocks_of_queries(name, block, keep, monkeypatch):
     monkeypatch.setattr("tinygrad_tf.attention.BLOCK", block)
     calls = []
     whole = fused.attend
-    monkeypatch.setattr(fused, "attend", lambda *args: calls.append(args[-1]) or whole(*args))
+    monkeypatch.setattr(fused, "attend", lambda *args: calls.append(args[7]) or whole(*args))
     model = built(name)
     assert_causal(lambda ids: model(ids).array)
     assert calls

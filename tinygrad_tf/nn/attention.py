@@ -70,10 +70,8 @@ class MultiHeadAttention(Module):
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: int | None) -> Tensor:
         bias, mask = F.mask_or_bias(mask, (*q.shape[:3], k.shape[2]))
-        if self.training and self.attn_dropout.p:
-            drop = self.attn_dropout
-            return F._attention_with_dropout(q, k, v, bias, mask, causal, None, drop.p, drop.generator)
-        return fused.attention(q, k, v, *bias, mask=mask, causal=causal)
+        drop = F.weight_dropout(self.attn_dropout.p if self.training else 0.0, self.attn_dropout.generator)
+        return fused.attention(q, k, v, *bias, mask=mask, causal=causal, **drop)
 
 
 class LayerCache:

@@ -124,11 +124,14 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         raise ValueError(f"{query.shape[1]} query heads on {key.shape[1]} key heads need enable_gqa=True")
     bias, mask = mask_or_bias(attn_mask, (*query.shape[:3], key.shape[2]))
     causal = 0 if is_causal else None
-    if dropout_p == 0:
-        out = fused.attention(query, key, value, *bias, mask=mask, causal=causal, scale=scale)
-    else:  # dropout acts on the weights themselves, so here they are made whole
-        out = _attention_with_dropout(query, key, value, bias, mask, causal, scale, dropout_p, generator)
+    drop = weight_dropout(dropout_p, generator)
+    out = fused.attention(query, key, value, *bias, mask=mask, causal=causal, scale=scale, **drop)
     return out if len(lead) == 2 else out.reshape(*lead, *out.shape[-2:])
+
+
+def weight_dropout(p: float, generator: np.random.Generator | None) -> dict[str, Any]:
+    """The settings of fused.attention for dropout: none for p = 0, else p and a seed from this generator or the default one."""
+    return {"dropout": p, "seed": int((generator or default_generator()).integers(2**63))} if p else {}
 
 
 def _four_axes(mask: Any, lead: int) -> Any:
@@ -147,18 +150,6 @@ def mask_or_bias(mask: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], np
     if len(array.shape) > 4 or any(n not in (1, m) for n, m in zip(array.shape[::-1], shape[::-1], strict=False)):
         raise ValueError(f"a mask of shape {array.shape} does not fit scores of shape {shape}: (batch, heads, queries, keys)")
     return ((), array) if array.dtype.kind == "b" else ((mask if isinstance(mask, Tensor) else array,), None)
-
-
-def _attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, causal: int | None, scale: float | None,
-                            p: float, generator: np.random.Generator | None) -> Tensor:
-    repeat = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(repeat, 1) if repeat > 1 else x for x in (k, v))
-    t, s = q.shape[2], k.shape[2]
-    scores = (q * (q.shape[3] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)
-    scores = scores + bias[0] if bias else scores
-    allowed = np.ones((t, s), dtype=bool) if causal is None else np.tri(t, s, causal, dtype=bool)
-    allowed = allowed if mask is None else allowed & mask
-    return dropout(scores.masked_fill(~allowed, -np.inf).softmax(-1), p, True, generator) @ v
 
 
 def cross_entropy(input: Tensor, target: Any, ignore_index: int = -100, reduction: str = "mean",
