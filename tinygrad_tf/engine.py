@@ -133,11 +133,10 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
         return lambda f: op(f, view=view)
     name = function.__name__
 
-    @wraps(function)
-    def call(*args: Any, **settings: Any) -> Any:
+    def record(*args: Any, **settings: Any) -> Any:
         if state.composed and call.twin is not None:
             return call.twin(*args, **settings)
-        arrays, cls, dtype, mixed, tracked = [], None, None, False, 0
+        arrays, cls, dtype, mixed, fractions, tracked = [], None, None, False, False, 0
         recording = state.recording
         for a in args:
             if isinstance(a, Traced):
@@ -149,9 +148,12 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
                     tracked += 1
                 arrays.append(a.array)
             else:
-                mixed = True
+                if type(a) is float:
+                    fractions = True
+                elif type(a) is not int:
+                    mixed = True
                 arrays.append(a)
-        if mixed and cls is not None:
+        if cls is not None and (mixed or (fractions and dtype.kind != "f")):  # type: ignore[union-attr]
             arrays = promote(args, arrays)
         try:
             value, rule = function(*arrays, **settings)
@@ -163,7 +165,7 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             return value
         if value.dtype is not dtype and value.dtype.kind == "f" and "dtype" not in settings:
             value = _as_asked(value, arrays)
-        out = object.__new__(cls)
+        out: Any = object.__new__(cls)
         out.array, out.grad, out.hooks, out.viewed = value, None, None, False
         if view:
             shown = args[0]
@@ -183,13 +185,14 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             out.node, out.requires_grad = None, False
         return out
 
-    call.raw, call.twin, call.name, call.view = function, None, name, view  # type: ignore[attr-defined]
+    call: Any = wraps(function)(record)
+    call.raw, call.twin, call.name, call.view = function, None, name, view
 
     def reference(twin: Callable) -> Callable:
-        call.twin = twin  # type: ignore[attr-defined]
+        call.twin = twin
         return twin
 
-    call.reference = reference  # type: ignore[attr-defined]
+    call.reference = reference
     registry[name] = call
     return call
 

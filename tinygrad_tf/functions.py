@@ -8,21 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import ops
+from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401  (part of the API)
 from .random import default as default_generator
-from .tensor import (  # noqa: F401  (re-exported: the dtypes belong beside the constructors)
-    Tensor,
-    _sizes,
-    as_array,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-)
+from .tensor import Tensor, _sizes
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:

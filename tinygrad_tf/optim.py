@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import as_array
 from .engine import mark_written
-from .tensor import Tensor, as_array
+from .tensor import Tensor
 
 PIECE = 1 << 15  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
 
@@ -84,7 +85,9 @@ class Optimizer:
         if not given:
             raise ValueError("the optimizer got no parameters")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
-        self.defaults, self.param_groups, self._flat = defaults, [], []
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self._flat: list[_Flat | None] = []
         for group in groups:
             self.add_param_group(group)
 
@@ -135,7 +138,7 @@ class Optimizer:
             numbers = range(index, index + len(group["params"]))
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(numbers)})
             for i, number in enumerate(numbers):
-                if flat.steps[i]:
+                if flat is not None and flat.steps[i]:
                     views = {name: Tensor(m[flat.parts[i]].reshape(flat.params[i].shape)) for name, m in flat.moments.items()}
                     state[number] = {"step": flat.steps[i], **views}
             index += len(numbers)
@@ -245,8 +248,8 @@ class Muon(Optimizer):
     """For the matrices inside a model: move by the momentum's nearest orthogonal matrix (Jordan et al. 2024).
 
     u = g + momentum * v with v = momentum * v + g; then `ns_steps` Newton-Schulz steps bring every singular value of u near 1, so
-    that all directions of the update count alike. The step is scaled by 0.2 sqrt(max(rows, columns)), which makes its size that of
-    an AdamW step at the same lr (Liu et al. 2025). As torch.optim.Muon with adjust_lr_fn="match_rms_adamw".
+    that all directions of the update count alike. The step is scaled by 0.2 sqrt(max(rows, columns)), which makes its size that
+    of an AdamW step at the same lr (Liu et al. 2025). As torch.optim.Muon with adjust_lr_fn="match_rms_adamw".
     """
 
     moments = ("momentum_buffer",)
@@ -323,7 +326,7 @@ class Together:
         groups, state, first = list(state_dict["param_groups"]), state_dict["state"], 0
         if len(groups) != len(self.param_groups):
             raise ValueError(f"the state has {len(groups)} parameter groups, these optimizers {len(self.param_groups)}")
-        plans, known = [], set()
+        plans, known = [], set[int]()
         for optimizer in self.optimizers:
             own, groups = groups[: len(optimizer.param_groups)], groups[len(optimizer.param_groups) :]
             numbers = range(first, first + sum(len(group["params"]) for group in own))
@@ -341,10 +344,10 @@ class Together:
 
 
 def warmup_cosine(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0, total: int) -> float:
-    """The learning rate at `step`, from 0: up in a line over `warmup` steps, then down half a cosine to min_lr at the last step.
+    """The learning rate at `step`, from 0: up in a line for `warmup` steps, then down half a cosine to min_lr at the last step.
 
-    Step 0 already moves (lr / warmup), step warmup - 1 has the peak, and from step total - 1 on it is min_lr. With warmup = total
-    the last step is the peak; with one step in all, that step has lr.
+    Step 0 already moves (lr / warmup), step warmup - 1 has the peak, and from step total - 1 on it is min_lr. With warmup =
+    total the last step is the peak; with one step in all, that step has lr.
     """
     return _warmup(step, lr, min_lr, warmup, total, lambda done: 0.5 * (1 + math.cos(math.pi * done)))
 

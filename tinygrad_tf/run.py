@@ -85,8 +85,8 @@ def _optimizer(c: TrainConfig, model: Decoder) -> tuple[Optimizer | Together, li
     inner = {name: p for name, p in named.items() if p.ndim == 2 and name.startswith("blocks.") and c.optimizer == "muon"}
     matrices = {name: p for name, p in named.items() if p.ndim >= 2 and name not in inner}
     vectors = {name: p for name, p in named.items() if p.ndim < 2}
-    adamw = AdamW([{"params": matrices.values(), "weight_decay": c.weight_decay}, {"params": vectors.values(), "weight_decay": 0.0}],
-                  lr=c.lr, betas=(c.beta1, c.beta2))  # fmt: skip
+    groups = [{"params": matrices.values(), "weight_decay": c.weight_decay}, {"params": vectors.values(), "weight_decay": 0.0}]
+    adamw = AdamW(groups, lr=c.lr, betas=(c.beta1, c.beta2))
     optimizer = Together(Muon(inner.values(), lr=c.muon_lr, weight_decay=c.weight_decay), adamw) if inner else adamw
     for group in optimizer.param_groups:
         group["peak"] = group["lr"]

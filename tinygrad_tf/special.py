@@ -3,8 +3,8 @@
 float64: for z >= 0, exp(z^2) erfc(z) falls smoothly from 1 to 0 and is a short Chebyshev series in u = (z - 3) / (z + 3). The
 coefficients are the discrete cosine transform of that function at 40 Chebyshev nodes, computed to 40 digits. Error below 1e-15.
 
-float32: P(x) = (1 + tanh(x p(x^2))) / 2 defines a smooth p, fitted by a polynomial on 0 <= x <= 6, errors weighted by their effect
-on P. Error below 1e-7. (The tanh form of GELU is this with the first two terms.) Nothing but products, sums and one tanh: fast.
+float32: P(x) = (1 + tanh(x p(x^2))) / 2 defines a smooth p, fitted by a polynomial on 0 <= x <= 6, errors weighted by their
+effect on P. Error below 1e-7. (The tanh form of GELU is this with two terms.) Products, sums and one tanh: fast.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ SERIES = (
     -0.00144250807774439545, 0.000100994367353799156, 1.20850245344553002e-5, -3.62542060275375578e-6, 7.18681074247641544e-8,
     8.91423585989821681e-8, -7.42156662495960625e-9, -2.38933657026587786e-9, 3.0622355354899251e-10, 7.7889453881510884e-11,
     -1.09737458292455845e-11, -3.09152073119177347e-12, 3.52543388172342208e-13, 1.39904521797716158e-13,
-    -8.2460374768388089e-15, -6.63996142698932138e-15, -7.97834882475261077e-17, 3.0472412376040987e-16, 3.03213171102256695e-17,
+    -8.2460374768388089e-15, -6.63996142698932138e-15, -7.97834882475261077e-17, 3.0472412376040987e-16,
+    3.03213171102256695e-17,
 )  # fmt: skip
 TANH_POLYNOMIAL = (  # p, constant term first
     0.79788494146027, 0.03633308457442704, -3.259497612738489e-05, -5.530619347362053e-05, 3.9647443736468505e-06,

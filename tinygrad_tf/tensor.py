@@ -12,33 +12,42 @@ from typing import Any
 import numpy as np
 
 from . import fused, higher, ops
+from .dtypes import as_array, bool_, float16, float32, float64, int32, int64
 from .engine import Traced, mark_written, promote, state
 from .random import default as default_generator
-
-float16, float32, float64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
-uint8, int8, int16, int32, int64 = (np.dtype(t) for t in (np.uint8, np.int8, np.int16, np.int32, np.int64))
-bool_ = np.dtype(np.bool_)
 
 values_and_indices = namedtuple("values_and_indices", "values indices")
 
 
-def as_array(data: Any, dtype: Any = None) -> np.ndarray:
-    """The array of a tensor, an array as it is, or Python numbers: floats as float32, integers as int64."""
-    if isinstance(data, Traced):
-        array = data.array
-    elif isinstance(data, (np.ndarray, np.generic)):
-        array = np.asarray(data)
-    else:
-        if isinstance(data, (list, tuple)):
-            data = [as_array(item) if isinstance(item, Traced) else item for item in data]
-        array = np.asarray(data, dtype)
-        if dtype is None and array.dtype == float64:
-            array = array.astype(float32)
-    if dtype is not None:
-        array = array.astype(dtype, copy=False)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"a tensor holds numbers, not {array.dtype} (from {type(data).__name__})")
-    return array
+def _number(x: Any) -> Any:
+    return x.array if isinstance(x, Traced) else x
+
+
+def _constant(function: Callable) -> Any:
+    """A NumPy function as a method that carries no gradient."""
+
+    def method(*inputs: Any) -> Tensor:
+        return Tensor(np.asarray(function(*map(_number, inputs))))
+
+    return method
+
+
+def _reflected(method: Callable) -> Any:
+    """The same with its operands exchanged, for a tensor on the right of the operator."""
+    return lambda self, other: method(other, self)
+
+
+def _in_place(method: Callable) -> Any:
+    """A method whose result takes the place of the tensor it is called on."""
+    return lambda self, *args, **kwargs: self._become(method(self, *args, **kwargs))
+
+
+def _floor_divide(a: Any, b: Any) -> Tensor:
+    return _constant(np.floor_divide)(*promote((a, b), [_number(a), _number(b)]))
+
+
+def _remainder(a: Any, b: Any) -> Tensor:
+    return ops.sub(a, _floor_divide(a, b) * b)
 
 
 class Tensor(Traced):
@@ -261,116 +270,37 @@ class Tensor(Traced):
             return ops.FUNCTIONS[function](*args, **kwargs)
         raise TypeError(f"numpy.{function.__name__} does not take a Tensor: use the method of that name, or x.detach().numpy()")
 
-    # -------------------------------------------------------------------------------------------- arithmetic
+    # -------------------------------------------------------------------------------------------- arithmetic and comparison
+    # A method that is one op is that op itself: Tensor.exp is ops.exp, its shape line is the method's docstring.
 
-    def __add__(self, other: Any) -> Tensor:
-        return ops.add(self, other)
+    add = __add__ = ops.add
+    sub = __sub__ = subtract = ops.sub
+    mul = __mul__ = multiply = ops.mul
+    div = __truediv__ = divide = true_divide = ops.div
+    pow = __pow__ = ops.pow
+    matmul = __matmul__ = mm = bmm = ops.matmul
+    neg = __neg__ = negative = ops.neg
+    abs = __abs__ = ops.abs
+    __floordiv__, __mod__ = _floor_divide, _remainder
 
-    def __radd__(self, other: Any) -> Tensor:
-        return ops.add(other, self)
+    __radd__, __rsub__, __rmul__ = _reflected(ops.add), _reflected(ops.sub), _reflected(ops.mul)
+    __rtruediv__, __rpow__, __rmatmul__ = _reflected(ops.div), _reflected(ops.pow), _reflected(ops.matmul)
+    __rfloordiv__, __rmod__ = _reflected(_floor_divide), _reflected(_remainder)
 
-    def __sub__(self, other: Any) -> Tensor:
-        return ops.sub(self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return ops.sub(other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return ops.mul(self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return ops.mul(other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return ops.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return ops.div(other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return ops.pow(self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return ops.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return ops.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return ops.matmul(other, self)
-
-    def __neg__(self) -> Tensor:
-        return ops.neg(self)
+    eq = __eq__ = _constant(np.equal)
+    ne = __ne__ = _constant(np.not_equal)
+    lt = __lt__ = _constant(np.less)
+    le = __le__ = _constant(np.less_equal)
+    gt = __gt__ = _constant(np.greater)
+    ge = __ge__ = _constant(np.greater_equal)
+    __and__ = __rand__ = _constant(np.bitwise_and)
+    __or__ = __ror__ = _constant(np.bitwise_or)
+    __xor__ = __rxor__ = _constant(np.bitwise_xor)
+    logical_not = __invert__ = _constant(np.invert)
+    isnan, isinf, isfinite = _constant(np.isnan), _constant(np.isinf), _constant(np.isfinite)
 
     def __pos__(self) -> Tensor:
         return self
-
-    def __abs__(self) -> Tensor:
-        return ops.abs(self)
-
-    add, sub, mul, div, pow, matmul, neg, abs = (
-        __add__, __sub__, __mul__, __truediv__, __pow__, __matmul__, __neg__, __abs__,
-    )  # fmt: skip
-    true_divide, divide, multiply, subtract, negative, mm, bmm = div, div, mul, sub, neg, matmul, matmul
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return _floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return _floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return _remainder(other, self)
-
-    # -------------------------------------------------------------------------------------------- comparison and logic
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return _plain(np.equal, self, other)
-
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return _plain(np.not_equal, self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return _plain(np.less, self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return _plain(np.less_equal, self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return _plain(np.greater, self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return _plain(np.greater_equal, self, other)
-
-    eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
-
-    def __and__(self, other: Any) -> Tensor:
-        return _plain(np.bitwise_and, self, other)
-
-    def __or__(self, other: Any) -> Tensor:
-        return _plain(np.bitwise_or, self, other)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return _plain(np.bitwise_xor, self, other)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
-
-    def __invert__(self) -> Tensor:
-        return _plain(np.invert, self)
-
-    logical_not = __invert__
-
-    def isnan(self) -> Tensor:
-        return _plain(np.isnan, self)
-
-    def isinf(self) -> Tensor:
-        return _plain(np.isinf, self)
-
-    def isfinite(self) -> Tensor:
-        return _plain(np.isfinite, self)
 
     def all(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         return Tensor(np.all(self.array, axis=dim, keepdims=keepdim))
@@ -386,50 +316,18 @@ class Tensor(Traced):
 
     # -------------------------------------------------------------------------------------------- functions of one number
 
-    def exp(self) -> Tensor:
-        return ops.exp(self)
-
-    def log(self) -> Tensor:
-        return ops.log(self)
-
-    def sqrt(self) -> Tensor:
-        return ops.sqrt(self)
+    exp, log, sqrt, sin, cos, tanh = ops.exp, ops.log, ops.sqrt, ops.sin, ops.cos, ops.tanh
+    sigmoid, relu, maximum, minimum, clone = ops.sigmoid, ops.relu, ops.maximum, ops.minimum, ops.clone
+    sign, floor, ceil, round = _constant(np.sign), _constant(np.floor), _constant(np.ceil), _constant(np.round)
 
     def rsqrt(self) -> Tensor:
-        return 1.0 / ops.sqrt(self)
+        return 1.0 / self.sqrt()
 
     def reciprocal(self) -> Tensor:
         return 1.0 / self
 
     def square(self) -> Tensor:
         return self * self
-
-    def sin(self) -> Tensor:
-        return ops.sin(self)
-
-    def cos(self) -> Tensor:
-        return ops.cos(self)
-
-    def tanh(self) -> Tensor:
-        return ops.tanh(self)
-
-    def sigmoid(self) -> Tensor:
-        return ops.sigmoid(self)
-
-    def relu(self) -> Tensor:
-        return ops.relu(self)
-
-    def sign(self) -> Tensor:
-        return _plain(np.sign, self)
-
-    def floor(self) -> Tensor:
-        return _plain(np.floor, self)
-
-    def ceil(self) -> Tensor:
-        return _plain(np.ceil, self)
-
-    def round(self) -> Tensor:
-        return _plain(np.round, self)
 
     def clamp(self, min: Any = None, max: Any = None) -> Tensor:
         """At least `min` and at most `max`; a number, a tensor or None each. The gradient passes at the edges."""
@@ -441,12 +339,6 @@ class Tensor(Traced):
         return x if max is None else ops.where(max, x, condition=(x > max).array)
 
     clip = clamp
-
-    def maximum(self, other: Any) -> Tensor:
-        return ops.maximum(self, other)
-
-    def minimum(self, other: Any) -> Tensor:
-        return ops.minimum(self, other)
 
     def where(self, condition: Any, other: Any) -> Tensor:
         """self where the condition holds, else other."""
@@ -633,10 +525,6 @@ class Tensor(Traced):
 
     def is_contiguous(self) -> builtins.bool:
         return self.array.flags.c_contiguous
-
-    def clone(self) -> Tensor:
-        """A copy, with the gradient passing through."""
-        return ops.clone(self)
 
     def narrow(self, dim: int, start: int, length: int) -> Tensor:
         """`length` places along dim, from `start` on (negative: counted from the end)."""
@@ -828,25 +716,15 @@ class Tensor(Traced):
         mark_written(self.array)
         return self
 
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._become(self + other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._become(self - other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._become(self * other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._become(self / other)
-
-    def __ipow__(self, other: Any) -> Tensor:
-        return self._become(self**other)
+    __iadd__, __ipow__, relu_ = _in_place(ops.add), _in_place(ops.pow), _in_place(ops.relu)
+    sub_ = __isub__ = _in_place(ops.sub)
+    mul_ = __imul__ = _in_place(ops.mul)
+    div_ = __itruediv__ = _in_place(ops.div)
+    masked_fill_, clamp_ = _in_place(masked_fill), _in_place(clamp)
+    index_add_, scatter_ = _in_place(index_add), _in_place(scatter)
 
     def add_(self, other: Any, alpha: Any = 1) -> Tensor:
         return self._become(self + (other if alpha == 1 else alpha * other))
-
-    sub_, mul_, div_ = __isub__, __imul__, __itruediv__
 
     def zero_(self) -> Tensor:
         return self.fill_(0)
@@ -856,21 +734,6 @@ class Tensor(Traced):
 
     def copy_(self, source: Any) -> Tensor:
         return self._become(ops.put(self, source if isinstance(source, Traced) else as_array(source), index=...))
-
-    def masked_fill_(self, mask: Any, value: Any) -> Tensor:
-        return self._become(self.masked_fill(mask, value))
-
-    def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
-        return self._become(self.clamp(min, max))
-
-    def relu_(self) -> Tensor:
-        return self._become(self.relu())
-
-    def index_add_(self, dim: Any, index: Any, source: Tensor) -> Tensor:
-        return self._become(self.index_add(dim, index, source))
-
-    def scatter_(self, dim: Any, index: Any, src: Any) -> Tensor:
-        return self._become(self.scatter(dim, index, src))
 
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Tensor:
         draw = (generator or default_generator()).normal(mean, std, self.shape)
@@ -890,24 +753,7 @@ FLAT = {  # NumPy functions without a slope anywhere
 }  # fmt: skip
 
 
-def _plain(function: Callable, *inputs: Any) -> Tensor:
-    """A NumPy function that carries no gradient."""
-    return Tensor(np.asarray(function(*map(_number, inputs))))
-
-
-def _floor_divide(a: Any, b: Any) -> Tensor:
-    return _plain(np.floor_divide, *promote((a, b), [_number(a), _number(b)]))
-
-
-def _remainder(a: Any, b: Any) -> Tensor:
-    return ops.sub(a, _floor_divide(a, b) * b)
-
-
 UFUNCS: dict[Any, Callable] = {**ops.UFUNCS, np.floor_divide: _floor_divide, np.remainder: _remainder}
-
-
-def _number(x: Any) -> Any:
-    return x.array if isinstance(x, Traced) else x
 
 
 def _root(x: Tensor) -> Tensor:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .. import nn
+from ..dtypes import as_array
 from ..nn import functional as F
 from ..nn.feedforward import ACTIVATIONS, GATED
 from ..nn.transformer import ORDERS
-from ..tensor import Tensor, as_array
+from ..tensor import Tensor
 
 
 @dataclass(frozen=True)

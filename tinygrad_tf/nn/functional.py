@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import fused, ops
+from ..dtypes import as_array
 from ..random import default as default_generator
-from ..tensor import Tensor, as_array
+from ..tensor import Tensor
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import as_array
 from ..engine import Scope, mark_written, state
-from ..tensor import Tensor, as_array
+from ..tensor import Tensor
 
 
 class Parameter(Tensor):

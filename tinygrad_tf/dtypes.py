@@ -1,0 +1,31 @@
+"""The dtypes that a tensor can hold, and how other data becomes an array of one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .engine import Traced
+
+float16, float32, float64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+uint8, int8, int16, int32, int64 = (np.dtype(t) for t in (np.uint8, np.int8, np.int16, np.int32, np.int64))
+bool_ = np.dtype(np.bool_)
+
+def as_array(data: Any, dtype: Any = None) -> np.ndarray:
+    """The array of a tensor, an array as it is, or Python numbers: floats as float32, integers as int64."""
+    if isinstance(data, Traced):
+        array = data.array
+    elif isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+    else:
+        if isinstance(data, (list, tuple)):
+            data = [as_array(item) if isinstance(item, Traced) else item for item in data]
+        array = np.asarray(data, dtype)
+        if dtype is None and array.dtype == float64:
+            array = array.astype(float32)
+    if dtype is not None:
+        array = array.astype(dtype, copy=False)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"a tensor holds numbers, not {array.dtype} (from {type(data).__name__})")
+    return array
