@@ -22,10 +22,10 @@ CHUNK = 1 << 18  # scores worked on at a time: what fits a core's cache beside k
 
 
 def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
-    """(B, H, T, E), and for backward: (block size, whether the weights are kept, for each block its weights or logarithms)."""
+    """(B, H, T, E), and for backward: (block size, whether weights are kept, for each block its weights or logarithms)."""
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     if k.shape != (b, groups, s, d) or h % groups:
-        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together: (B, H, T, D), (B, G, S, D), (B, G, S, E)")
+        raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape} are not (B, H, T, D), (B, G, S, D), (B, G, S, E)")
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
     block = block or BLOCK
     keep = s <= KEEP
@@ -58,7 +58,7 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out
     """(dq, dk, dv) or (dq, dk, dv, dbias).
 
     With w the weights and a_ij = g_i . v_j:  dv = w^T g;  dscores = w * (a - sum_j w_ij a_ij), and that sum is g_i . out_i;
-    dq = dscores k scale;  dk = dscores^T q scale. With dropout, w stands for what was left of it in w^T g, and a_ij counts as much.
+    dq = dscores k scale;  dk = dscores^T q scale. With dropout, w^T g and a_ij have only what was left of w.
     """
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)

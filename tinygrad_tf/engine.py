@@ -332,7 +332,7 @@ def _owner(array: np.ndarray) -> np.ndarray:
 
 def mark_written(array: np.ndarray) -> None:
     """Note that this memory was changed in place now, so that a backward that still needs the old values can say so."""
-    global _last_write
+    global _last_write  # noqa: PLW0603
     owner = _owner(array)
     key = id(owner)
     reference = weakref.ref(owner, lambda _: _written.pop(key, None))

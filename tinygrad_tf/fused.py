@@ -450,8 +450,8 @@ def attention(q, k, v, *bias, mask=None, causal=None, scale=None, block=None, dr
     H is a multiple of G: each key and value head serves H / G query heads. scale defaults to 1 / sqrt(D).
     `mask` (broadcastable to (B, H, T, S)): true where a query may look. `causal=o`: query i looks at keys 0 ... i + o only.
     A query that may look nowhere gives zeros and sends none back. `dropout` zeroes weights with that probability and scales the
-    others, drawn from `seed`. The T x S matrix never exists: `attention.py` works in blocks of `block` queries and does not touch
-    the masked half.
+    others, drawn from `seed`. The T x S matrix never exists: `attention.py` works in blocks of `block` queries and does not
+    touch the masked half.
     """
     shape = (*q.shape[:3], k.shape[2])
     for extra in (*bias, *(() if mask is None else (mask,))):

@@ -46,7 +46,7 @@ class _Flat:
         """Refuse a step that could not be taken whole."""
         for p in self.params:
             if p.dtype != self.data.dtype:
-                raise ValueError(f"a parameter was cast to {p.dtype} after the optimizer was made for {self.data.dtype}: make a new one")
+                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {self.data.dtype}: make a new one")
             if p.grad is not None and p.grad.shape != p.shape:
                 raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
 
@@ -158,7 +158,7 @@ class Optimizer:
         params = [p for group in self.param_groups for p in group["params"]]
         for number, entry in state.items():
             if not 0 <= number < len(params):
-                raise ValueError(f"the state has a parameter {number}, this optimizer has {len(params)} (0 to {len(params) - 1})")
+                raise ValueError(f"the state has a parameter {number}, this optimizer has 0 to {len(params) - 1}")
             for name in self.moments:
                 if entry.get(name) is None or as_array(entry[name]).shape != params[number].shape:
                     raise ValueError(f"the state of parameter {number} has no {name} of shape {params[number].shape}")
@@ -210,7 +210,8 @@ class Adam(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0.0):
         if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= b < 1 for b in betas):
-            raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {lr}, {eps}, {weight_decay}, {betas}")
+            given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
+            raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
 
     def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
@@ -247,9 +248,9 @@ class AdamW(Adam):
 class Muon(Optimizer):
     """For the matrices inside a model: move by the momentum's nearest orthogonal matrix (Jordan et al. 2024).
 
-    u = g + momentum * v with v = momentum * v + g; then `ns_steps` Newton-Schulz steps bring every singular value of u near 1, so
-    that all directions of the update count alike. The step is scaled by 0.2 sqrt(max(rows, columns)), which makes its size that
-    of an AdamW step at the same lr (Liu et al. 2025). As torch.optim.Muon with adjust_lr_fn="match_rms_adamw".
+    v is the running mean of g and u that of v (Nesterov); `ns_steps` Newton-Schulz steps bring every singular value of u near
+    1, so that all directions of the update count alike. The step is scaled by 0.2 sqrt(max(rows, columns)), which makes its
+    size that of an AdamW step at the same lr (Liu et al. 2025). As torch.optim.Muon with adjust_lr_fn="match_rms_adamw".
     """
 
     moments = ("momentum_buffer",)

@@ -13,18 +13,8 @@ import numpy as np
 from ..dtypes import as_array
 from ..engine import Scope, mark_written, state
 from ..tensor import Tensor
-
-
-class Parameter(Tensor):
-    """A tensor that a module owns and an optimizer changes: a leaf that requires a gradient."""
-
-    __slots__ = ()
-
-    def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None):
-        super().__init__(data, requires_grad, dtype)
-
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
+from .parameter import Parameter
+from .summary import table
 
 
 class Module:
@@ -255,8 +245,6 @@ class Module:
 
     def __repr__(self) -> str:
         """A table: path, class, shapes of its own parameters, number of parameters inside. Equal neighbours share a row."""
-        from .summary import table
-
         return table(self)
 
 

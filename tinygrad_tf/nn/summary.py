@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from .module import Module, ModuleList, Parameter
+from .parameter import Parameter
 
 Row = tuple[int, str, str, str, int]  # depth, name, class, shapes, parameters
 
 
-def table(module: Module) -> str:
+def table(module: Any) -> str:
+    """The rows of `print(module)`: path, class, shapes of its own parameters, number of parameters inside."""
     rows = list(_rows(module, "", 0, set()))
     names = ["  " * depth + name for depth, name, *_ in rows]
     cells = [(n or kind, kind if n else "", own, f"{count:,}") for n, (_, _, kind, own, count) in zip(names, rows, strict=True)]
@@ -22,7 +24,7 @@ def table(module: Module) -> str:
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def _rows(module: Module, name: str, depth: int, seen: set[int]) -> Iterator[Row]:
+def _rows(module: Any, name: str, depth: int, seen: set[int]) -> Iterator[Row]:
     """`seen`: the parameters of the rows above. One that comes again is tied to that place and counted there alone."""
     count = sum(p.numel() for p in module.parameters() if id(p) not in seen)
     own = [(key, value) for key, value in vars(module).items() if isinstance(value, Parameter)]
@@ -33,7 +35,7 @@ def _rows(module: Module, name: str, depth: int, seen: set[int]) -> Iterator[Row
     while children:
         label, child = children.pop(0)
         rows, alike = list(_rows(child, "", 0, seen)), 1
-        if isinstance(module, ModuleList):
+        if label.isdigit():  # one of a list: neighbours that are alike share a row
             while alike <= len(children) and list(_rows(children[alike - 1][1], "", 0, set(seen))) == rows:
                 seen.update(id(p) for p in children[alike - 1][1].parameters())
                 alike += 1
