@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,7 +42,7 @@ def main(
     size: Annotated[SizeName, typer.Option(help="Size of the model and its batch.")] = SizeName.all,
     threads: Annotated[int, typer.Option(help="Threads that each framework may use.", min=1)] = 2,
     pairs: Annotated[int, typer.Option(help="Turns for each framework.", min=1)] = 10,
-    patience: Annotated[float, typer.Option(help="Seconds to wait before each pair, at most, for other programs to be quiet.",
+    patience: Annotated[float, typer.Option(help="Seconds that each measurement may wait for other programs to be quiet.",
                                             min=0)] = 0,
     shapes: Annotated[bool, typer.Option("--shapes", help="profile: one line for each shape of an op's inputs.")] = False,
     to: Annotated[Path | None, typer.Option("--json", help="File for the results.", show_default=False)] = None,
@@ -54,37 +54,26 @@ def main(
     sizes = list(SIZES) if size is SizeName.all else [size.value]
     facts = machine.describe()
     tables.machine(facts, threads)
-    results = []
-    for name, run in _measurements(sizes, plan, shapes).items():
-        if what == name or (what == "all" and name != "profile"):
-            results += run()
-    if to is not None:
-        to.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n", encoding="utf-8")
+    results: list[dict[str, Any]] = []
+    for name, (measurements, show) in _measurements(sizes, plan, shapes).items():
+        if what != name and (what != "all" or name == "profile"):
+            continue
+        first = len(results)
+        for result in measurements:
+            results.append(result)
+            if to is not None:  # after each one, so that an interrupted run leaves what it has
+                to.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n", encoding="utf-8")
+        show(results[first:])
 
 
-def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool) -> dict[str, Callable[[], list[dict[str, Any]]]]:
-    """Name -> what measures it, shows it and returns it."""
-
-    def shown(table: Callable[[Any], None], results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        table(results)
-        return results
-
-    def profiles() -> list[dict[str, Any]]:
-        results = []
-        for size in sizes:
-            results.append(measure.profile(size, plan, shapes))
-            tables.profile(results[-1])
-        return results
-
-    def generations() -> list[dict[str, Any]]:
-        return [measure.generation(size, temperature, plan) for size in sizes for temperature in TEMPERATURES]
-
+def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool) -> dict[str, tuple[Iterable[dict], Callable]]:
+    """Name -> the results, each measured when it is asked for, and the table for all of them."""
     return {
-        "steps": lambda: shown(tables.steps, [measure.step(size, plan) for size in sizes]),
-        "ops": lambda: shown(tables.ops, measure.small_ops(plan)),
-        "generation": lambda: shown(tables.generations, generations()),
-        "memory": lambda: shown(tables.memories, [measure.memory(size, plan) for size in sizes]),
-        "profile": profiles,
+        "steps": ((measure.step(size, plan) for size in sizes), tables.steps),
+        "ops": (measure.small_ops(plan), tables.ops),
+        "generation": ((measure.generation(size, t, plan) for size in sizes for t in TEMPERATURES), tables.generations),
+        "memory": ((measure.memory(size, plan) for size in sizes), tables.memories),
+        "profile": ((measure.profile(size, plan, shapes) for size in sizes), tables.profiles),
     }
 
 

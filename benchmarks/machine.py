@@ -75,15 +75,16 @@ class Others:
         (now, everybody, own), (then, everybody_then, own_then) = after, self.before
         return max(0.0, (everybody - everybody_then - own + own_then) / max(now - then, 1e-3))
 
-    def wait(self, patience: float, limit: float = 0.2) -> None:
-        """Return when they use fewer than `limit` cores for a quarter of a second, or after `patience` seconds."""
+    def wait(self, patience: float, limit: float = 0.2) -> float:
+        """Wait, at most `patience` seconds, until they use fewer than `limit` cores; return what is left of the patience."""
         end = time.monotonic() + patience
-        while time.monotonic() < end:
+        while (left := end - time.monotonic()) > 0:
             self.start()
-            time.sleep(0.25)
+            time.sleep(min(0.25, left))
             busy = self.cores()
             if busy is None or busy < limit:
-                return
+                break
+        return max(0.0, end - time.monotonic())
 
     def _read(self) -> tuple[float, float, float] | None:
         """(clock, busy seconds of all cores, busy seconds of our own processes)"""

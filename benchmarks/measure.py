@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,7 +21,7 @@ SHORT_TURN = 0.02  # the same for one small op
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure: threads for each framework, rounds, and seconds to wait before a round for a quiet machine."""
+    """How to measure: threads for each framework, rounds, and seconds to wait, in all, for a quiet machine."""
 
     threads: int = 2
     pairs: int = 10
@@ -126,11 +127,13 @@ def small_op(op: str, workers: dict[str, Worker], plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def small_ops(plan: Plan) -> list[dict[str, Any]]:
+def small_ops(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Every statement of `statements.py`, one after the other."""
     tasks = {name: f"{module}.SmallOps" for name, module in frameworks().items()} | {"numpy": "ours.BareNumpy"}
     with ExitStack() as stack:
         workers = _start(stack, plan, tasks)
-        return [small_op(op, workers, plan) for op in TENSOR]
+        for op in TENSOR:
+            yield small_op(op, workers, plan)
 
 
 def memory(size: str, plan: Plan, steps: int = 3) -> dict[str, Any]:

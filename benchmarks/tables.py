@@ -10,6 +10,7 @@ from rich.table import Table
 
 console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 MIB = 2**20
+BUSY = 0.3  # cores used by others from which on the clock says little
 NAMES = {"ours": "ours", "torch": "PyTorch", "torch, kept": "PyTorch, freed memory kept", "products": "products alone"}
 RATIO = "time / ours, min \\[quartiles] max"
 FASTER = "time / ours: turn by neighbouring turn, the median; above 1, ours is faster."
@@ -55,6 +56,8 @@ def _notes(results: list[dict[str, Any]], name: str) -> str:
     if busy:
         middle, most = max(b["median"] for b in busy), max(b["max"] for b in busy)
         notes += f"\nOther programs kept {middle:.1f} cores busy meanwhile (median), at most {most:.1f}."
+        if middle > BUSY:
+            notes += " With one thread, trust the processor time;\nwith more, trust nothing: threads that wait for each other suffer most from neighbours."
     return notes
 
 
@@ -122,7 +125,13 @@ activations, buffers."""
     console.print(made)
 
 
-def profile(measured: dict[str, Any]) -> None:
+def profiles(results: list[dict[str, Any]]) -> None:
+    """A table for each size."""
+    for measured in results:
+        _profile(measured)
+
+
+def _profile(measured: dict[str, Any]) -> None:
     step, threads = measured["step"], measured["threads"]
     how = "one thread, processor time" if threads == 1 else f"{threads} threads"
     title = f"our training step, {measured['size']}: {step:.2f} ms, {how}"

@@ -34,10 +34,13 @@ Competitor = Callable[[], tuple[float, float]]
 
 
 def take_turns(competitors: Mapping[str, Competitor], rounds: int, others: Others, patience: float = 0) -> Rounds:
-    """`rounds` turns for each. A competitor does its work when called and returns its seconds: (by the clock, of processor)."""
+    """`rounds` turns for each. A competitor does its work when called and returns its seconds: (by the clock, of processor).
+
+    `patience` is how long to wait, in all, for moments in which other programs are quiet.
+    """
     result = Rounds()
     for i in range(rounds):
-        others.wait(patience)
+        patience = others.wait(patience)
         others.start()
         for name in list(competitors)[:: -1 if i % 2 else 1]:
             result.add(name, *competitors[name]())

@@ -51,7 +51,7 @@ def root(context: typer.Context,
 def train(
     run: Annotated[Path | None, typer.Option(help="Folder for the run (default: runs/<preset>-<number>).")] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a run to go on with.")] = None,
-    progress: Annotated[str | None, typer.Option(help="auto, bar, plain or none.")] = None,
+    progress: Annotated[str | None, typer.Option(help="auto, bar, plain or none; else TINYGRAD_TF_PROGRESS.")] = None,
     **settings: Any,
 ) -> None:
     """Train a character model. Settings that are not given come from the preset."""

@@ -1,9 +1,11 @@
 """What a training run shows: a live bar on a terminal, plain lines elsewhere, and the loss curve at the end."""
 
 import io
+import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
@@ -166,13 +168,24 @@ def sparkline(values: Sequence[float], width: int = 12) -> str:
     return "".join(BLOCKS[round((value - low) / ((high - low) or 1.0) * (len(BLOCKS) - 1))] for value in shown)
 
 
+@contextmanager
+def _no_remarks(logger: str) -> Iterator[None]:
+    level = logging.getLogger(logger).level
+    logging.getLogger(logger).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.getLogger(logger).setLevel(level)
+
+
 def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, floor: float | None = None) -> None:
     """Write loss.svg and loss.png into `folder`: training and held-out loss against steps, and the floor where known.
 
     `history` is the content of metrics.jsonl. The same history gives the same bytes.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
+    with _no_remarks("matplotlib"):  # such as that the home folder cannot be written
+        import matplotlib
+        from matplotlib.figure import Figure
 
     train = [(line["step"], line["loss"]) for line in history if "loss" in line]
     held_out = [(line["step"], line["val_loss"]) for line in history if "val_loss" in line]
@@ -183,7 +196,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, 
         if train:
             axes.plot(*zip(*train), color="#6baed6", linewidth=0.8, label="training batch")
         if held_out:
-            axes.plot(*zip(*held_out), color="#08519c", linewidth=1.8, marker="o", markersize=4, label="held-out text")
+            axes.plot(*zip(*held_out), color="#08519c", marker="o", markersize=4, label="a sample of held-out text")
         for step, loss in final:
             axes.plot(step, loss, color="#08519c", marker="*", markersize=13, linestyle="", clip_on=False,
                       label=f"all held-out text: {loss:.4f}")

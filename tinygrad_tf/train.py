@@ -109,7 +109,7 @@ def estimate(run: Run, corpus: Corpus) -> float:
 
     def batch() -> tuple[np.ndarray, np.ndarray]:
         x, y = get_batch(corpus.val, c.block_size, c.batch_size, run.streams["evaluation"])
-        y[:, : c.eval_overlap] = IGNORE
+        y[:, : c.context_only] = IGNORE
         return x, y
 
     return evaluate(run.model, (batch() for _ in range(c.eval_batches)))
@@ -238,7 +238,7 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     c = run.config
     if not any(line["step"] == run.step and "final_val_loss" in line for line in run.history):
         run.save(folder)
-        loss = evaluate(run.model, windows(corpus.val, c.block_size, c.batch_size, c.eval_overlap))
+        loss = evaluate(run.model, windows(corpus.val, c.block_size, c.batch_size, c.context_only))
         run.history.append({"step": run.step, "final_val_loss": loss})
         run.sample = write_sample(run)
         run.save(folder)

@@ -45,11 +45,24 @@ def test_every_measurement_runs_and_is_written_down(what, tmp_path):
 def test_all_is_everything_but_the_profile(monkeypatch):
     from benchmarks import __main__ as command
 
-    ran = []
-    stubs = {name: lambda name=name: ran.append(name) or [] for name in map(str, command.What) if name != "all"}
+    shown = []
+    stubs = {name: ([{"what": name}], shown.extend) for name in map(str, command.What) if name != "all"}
     monkeypatch.setattr(command, "_measurements", lambda *_: stubs)
     command.main()
-    assert ran == ["steps", "ops", "generation", "memory"]
+    assert [result["what"] for result in shown] == ["steps", "ops", "generation", "memory"]
+
+
+def test_an_interrupted_run_leaves_what_it_has(monkeypatch, tmp_path):
+    from benchmarks import __main__ as command
+
+    def measured():
+        yield {"what": "first"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_measurements", lambda *_: {"steps": (measured(), print)})
+    with pytest.raises(KeyboardInterrupt):
+        command.main(to=tmp_path / "results.json")
+    assert json.loads((tmp_path / "results.json").read_text())["results"] == [{"what": "first"}]
 
 
 BAD = ["nothing", "steps --size huge", "steps --threads 0", "steps --pairs 0", "steps --patience -1", "steps --json .",

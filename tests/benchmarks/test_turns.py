@@ -108,6 +108,15 @@ def test_other_programs_are_told_from_our_own():
     assert others.cores() is None
 
 
+def test_patience_is_spent_once(monkeypatch):
+    others = Others([])
+    monkeypatch.setattr(others, "cores", lambda: 1.0)
+    assert others.wait(0.3) == 0.0
+    monkeypatch.setattr(others, "cores", lambda: 0.0)
+    assert 0 < others.wait(5) < 5
+    assert others.wait(0) == 0.0
+
+
 def test_the_machine_is_described():
     facts = describe()
     assert facts["numpy"] == np.__version__

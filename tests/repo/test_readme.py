@@ -84,3 +84,9 @@ def test_python_in_the_readme_runs(tmp_path, monkeypatch):
     names: dict = {}
     for block in blocks(ROOT / "README.md", "python"):
         exec(compile(block, "README.md", "exec"), names)
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_python_examples_run(readme):
+    for text in blocks(readme, "python"):
+        exec(compile(text, str(readme), "exec"), {})

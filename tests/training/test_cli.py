@@ -62,7 +62,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --text binary.txt", ["binary.txt"]),
     ("train --text latin1.txt", ["latin1.txt", "UTF-8"]),
     ("train --text surrogate.txt", ["surrogate.txt"]),
-    ("train --text short.txt", ["short.txt", "too short", "block_size=64"]),
+    ("train --text short.txt", ["short.txt", "too short", "block_size=96"]),
     ("train --n-embd 10 --n-head 3", ["10", "3"]),
     ("train --n-embd 9 --n-head 3", ["9", "3"]),
     ("train --norm batch", ["norm", "layer or rms"]),

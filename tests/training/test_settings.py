@@ -17,6 +17,7 @@ def test_presets_are_named_and_nanogpts_is_to_the_letter():
     assert (c.lr, c.min_lr, c.beta1, c.beta2, c.weight_decay, c.warmup, c.clip) == (1e-3, 1e-4, 0.9, 0.99, 0.1, 100, 1.0)
     assert (c.bias, c.ffn, c.positions, c.tied, c.dropout, c.norm) == (False, "gelu", "learned", True, 0.0, "layer")
     assert (c.qk_norm, c.zero_init, c.init_std, c.layer_scale, c.grad_accum) == (False, False, 0.02, None, 1)
+    assert (c.optimizer, c.context_only) == ("adamw", 0)
     b = PRESETS["baby"]
     assert (b.n_layer, b.n_head, b.n_embd, b.block_size, b.batch_size, b.dropout) == (6, 6, 384, 256, 8, 0.2)
 
@@ -46,7 +47,7 @@ def test_nanogpts_start():
     ({"min_lr": 1.0}, ("min_lr", "lr")),
     ({"beta2": 1.0}, ("beta2",)),
     ({"dropout": 1.0}, ("dropout",)),
-    ({"eval_overlap": 64, "block_size": 64}, ("eval_overlap", "block_size")),
+    ({"eval_overlap": 1.0}, ("eval_overlap", "below 1")),
     ({"n_kv_head": 3}, ("n_kv_head",)),
     ({"seed": -1}, ("seed",)),
     ({"text": None}, ("text",)),
@@ -56,6 +57,11 @@ def test_a_bad_setting_is_named(setting, words):
         TrainConfig(**setting)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_evaluation_windows_of_any_length():
+    assert [TrainConfig(block_size=size).context_only for size in (1, 2, 8, 96)] == [0, 1, 5, 64]
+    assert TrainConfig(eval_overlap=0.999, block_size=8).context_only == 7
 
 
 def test_a_configuration_survives_json():

@@ -64,8 +64,10 @@ def test_CK_02_stop_and_resume_is_the_straight_run_bit_for_bit(tmp_path, small, 
         assert (straight / name).read_bytes() == (stopped / name).read_bytes(), name
 
 
-def test_CK_02_with_accumulation(tmp_path, small):
-    straight, stopped = straight_and_stopped(tmp_path, small(grad_accum=2, n_kv_head=1, tied=False), [7])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_CK_02_with_accumulation_and_either_optimizer(tmp_path, small, optimizer):
+    config = small(grad_accum=2, n_kv_head=1, tied=False, optimizer=optimizer)
+    straight, stopped = straight_and_stopped(tmp_path, config, [7])
     assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
 
 
