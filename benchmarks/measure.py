@@ -100,10 +100,10 @@ def generation(size: str, temperature: float, plan: Plan) -> dict[str, Any]:
     tasks = {name: f"{module}.Generation" for name, module in frameworks().items()}
     with ExitStack() as stack:
         rounds, results, _ = _rounds(_start(stack, plan, tasks, size=size, temperature=temperature), plan)
-    tokens = SIZES[size].block_size
+    tokens, choice = SIZES[size].block_size, f"temperature {temperature}" if temperature else "most probable"
     answer = {
-        "what": "generation", "size": size, "temperature": temperature, **asdict(plan), "tokens": tokens,
-        "milliseconds_per_token": _each(rounds.wall, 1000 / tokens), **_compared(rounds),
+        "what": "generation", "name": f"{size}, {choice}", "size": size, "temperature": temperature, **asdict(plan),
+        "tokens": tokens, "milliseconds_per_token": _each(rounds.wall, 1000 / tokens), **_compared(rounds),
     }  # fmt: skip
     if "torch" in results and temperature == 0:
         answer["same_tokens"] = results["ours"][0] == results["torch"][0]
@@ -113,6 +113,9 @@ def generation(size: str, temperature: float, plan: Plan) -> dict[str, Any]:
 def small_op(op: str, workers: dict[str, Worker], plan: Plan) -> dict[str, Any]:
     """One statement of `statements.py`, in microseconds."""
 
+    def added(seconds: dict[str, list[float]]) -> dict[str, float]:
+        return spread([a - b for a, b in zip(seconds["ours"], seconds["numpy"], strict=True)], 1e6)
+
     def turn(name: str, number: int) -> tuple[float, float]:
         answer = workers[name].call("seconds", op=op, number=number)
         return answer["wall"] / number, answer["cpu"] / number
@@ -120,10 +123,11 @@ def small_op(op: str, workers: dict[str, Worker], plan: Plan) -> dict[str, Any]:
     number = max(1, round(SHORT_TURN / max(turn(name, 200)[0] for name in workers)))
     competitors = {name: partial(turn, name, number) for name in workers}
     rounds = take_turns(competitors, plan.pairs, _others(workers), plan.patience)
-    tape = [a - b for a, b in zip(rounds.wall["ours"], rounds.wall["numpy"], strict=True)]
     return {
-        "what": "op", "name": op, "statement": TENSOR[op], **asdict(plan), "microseconds": _each(rounds.wall, 1e6),
-        "microseconds_on_top_of_numpy": spread(tape, 1e6), **_compared(rounds),
+        "what": "op", "name": op, "statement": TENSOR[op], **asdict(plan),
+        "microseconds": _each(rounds.wall, 1e6), "microseconds_on_top_of_numpy": added(rounds.wall),
+        "cpu_microseconds": _each(rounds.cpu, 1e6), "cpu_microseconds_on_top_of_numpy": added(rounds.cpu),
+        **_compared(rounds),
     }  # fmt: skip
 
 

@@ -12,7 +12,8 @@ console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 MIB = 2**20
 BUSY = 0.3  # cores used by others from which on the clock says little
 NAMES = {"ours": "ours", "torch": "PyTorch", "torch, kept": "PyTorch, freed memory kept", "products": "products alone"}
-RATIO = "time / ours, min \\[quartiles] max"
+SPREAD = "min \\[quartiles] max"
+RATIO = f"time / ours, {SPREAD}"
 FASTER = "time / ours: turn by neighbouring turn, the median; above 1, ours is faster."
 
 
@@ -47,17 +48,22 @@ def _number(x: float) -> str:
 
 
 def _notes(results: list[dict[str, Any]], name: str) -> str:
-    """PyTorch's ratios by processor time, and how busy others kept the machine: what tells how far to trust the clock."""
+    """How to read the table, PyTorch's ratios by processor time, and how far to trust the clock."""
     notes = FASTER
     cpu = [f"{r[name]} {r['cpu_ratios']['torch']['median']:.2f}" for r in results if "torch" in r["cpu_ratios"]]
     if cpu:
-        notes += f"\nPyTorch's by processor time of all threads: {', '.join(cpu)}."
+        notes += f"\nPyTorch's by processor time of all threads: {'; '.join(cpu)}."
+    return f"{notes}\n{_others(results)}"
+
+
+def _others(results: list[dict[str, Any]]) -> str:
     busy = [r["others"] for r in results if r["others"]]
-    if busy:
-        middle, most = max(b["median"] for b in busy), max(b["max"] for b in busy)
-        notes += f"\nOther programs kept {middle:.1f} cores busy meanwhile (median), at most {most:.1f}."
-        if middle > BUSY:
-            notes += " With one thread, trust the processor time;\nwith more, trust nothing: threads that wait for each other suffer most from neighbours."
+    if not busy:
+        return ""
+    middle, most = max(b["median"] for b in busy), max(b["max"] for b in busy)
+    notes = f"Other programs kept {middle:.1f} cores busy meanwhile (median), at most {most:.1f}."
+    if middle > BUSY:
+        notes += "\nSo busy a machine says little: with --threads 1 trust the processor time, with more threads nothing here."
     return notes
 
 
@@ -80,24 +86,21 @@ def steps(results: list[dict[str, Any]]) -> None:
 
 
 def ops(results: list[dict[str, Any]]) -> None:
-    made = _table("small ops on 4 × 4 float32, recorded on the tape, µs", _notes(results, "name"),
-                  "op", "NumPy", "ours", "ours - NumPy, min … max", "PyTorch", RATIO)  # fmt: skip
+    made = _table("small ops on 4 × 4 float32, recorded on the tape, µs of processor time", _others(results),
+                  "op", "NumPy", "ours", f"ours - NumPy, {SPREAD}", "PyTorch", RATIO)  # fmt: skip
     for r in results:
-        us, added = r["microseconds"], r["microseconds_on_top_of_numpy"]
-        torch = _number(us["torch"]["median"]) if "torch" in us else ""
-        more = f"[bold]{added['median']:.2f}[/], {added['min']:.2f} … {added['max']:.2f}"
-        numpy, ours = _number(us["numpy"]["median"]), _number(us["ours"]["median"])
-        made.add_row(r["name"], numpy, ours, more, torch, _spread(r["ratios"].get("torch")))
+        us = {name: _number(spread["median"]) for name, spread in r["cpu_microseconds"].items()}
+        added, ratio = _spread(r["cpu_microseconds_on_top_of_numpy"]), _spread(r["cpu_ratios"].get("torch"))
+        made.add_row(r["name"], us["numpy"], us["ours"], added, us.get("torch", ""), ratio)
     console.print(made)
 
 
 def generations(results: list[dict[str, Any]]) -> None:
-    made = _table("generation with a cache, one token at a time", _notes(results, "size"),
+    made = _table("generation with a cache, one token at a time", _notes(results, "name"),
                   "size", "", "choice", "ms/token", "tokens/s", RATIO)  # fmt: skip
     for r in results:
-        choice = f"temperature {r['temperature']}" if r["temperature"] else "most probable"
         for name, ms in r["milliseconds_per_token"].items():
-            head, how = (r["size"], choice) if name == "ours" else ("", "")
+            head, how = (r["size"], r["name"].partition(", ")[2]) if name == "ours" else ("", "")
             rate = f"{1000 / ms['median']:,.0f}"
             made.add_row(head, NAMES[name], how, _number(ms["median"]), rate, _spread(r["ratios"].get(name)))
         made.add_section()

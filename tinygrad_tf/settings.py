@@ -147,7 +147,7 @@ PRESETS = {
     "nanogpt-char-cpu": TrainConfig(
         preset="nanogpt-char-cpu", text="tinyshakespeare", block_size=64, n_layer=4, n_head=4, n_embd=128,
         norm="layer", ffn="gelu", positions="learned", qk_norm=False, zero_init=False,
-        optimizer="adamw", steps=2000, batch_size=12, lr=1e-3, min_lr=1e-4, warmup=100, eval_overlap=0, eval_every=250,
+        optimizer="adamw", steps=2000, batch_size=12, lr=1e-3, min_lr=1e-4, warmup=100, eval_overlap=0.5, eval_every=250,
         eval_batches=20, sample_every=1000,
         checkpoint_every=250),
 }

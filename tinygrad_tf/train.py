@@ -25,6 +25,7 @@ from .report import Progress, draw_curves, progress
 from .run import Run
 from .runfolder import CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken
 from .settings import TrainConfig
+from .threads import threads_for
 
 CHANGEABLE = ("steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
               "sample_temperature", "checkpoint_every")
@@ -132,8 +133,8 @@ def interruptible() -> Iterator[threading.Event]:
     before = signal.getsignal(signal.SIGINT)
 
     def ask(signum: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)  # first: a second signal may come while the event is being set
         asked.set()
-        signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, ask)
     try:
@@ -216,9 +217,10 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress) -> Run:
             display.say(f"{c.text}: {corpus.changes}")
         write_atomically(folder / CONFIG, json.dumps(c.to_json(), indent=2) + "\n")
         write_atomically(folder / METRICS, _lines(run.history))
-        with interruptible() as asked:
-            # Where a number becomes infinite the loop says so; NumPy need not.
-            with open(folder / METRICS, "a", encoding="utf-8") as log, np.errstate(all="ignore"):
+        product = 2 * c.batch_size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of the largest one in a block
+        # Where a number becomes infinite the loop says so; NumPy need not.
+        with interruptible() as asked, threads_for(product), np.errstate(all="ignore"):
+            with open(folder / METRICS, "a", encoding="utf-8") as log:
                 _steps(run, corpus, folder, display, log, asked)
             _finish(run, corpus, folder, display)
         if asked.is_set():
@@ -249,7 +251,8 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     display.stop()
     display.sample(run.step, run.sample)
     above = "" if corpus.floor is None else f", {loss / corpus.floor - 1:.1%} above the entropy of the text, {corpus.floor:.4f}"
-    display.say(f"held-out loss {loss:.4f} nats per character over the whole split{above}")
+    context = f", each after at least {c.context_only} others" if c.context_only else ""
+    display.say(f"held-out loss {loss:.4f} nats per character over the whole split{context}{above}")
     display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {quote(str(folder))}")
 
 
