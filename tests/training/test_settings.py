@@ -17,7 +17,8 @@ def test_presets_are_named_and_nanogpts_is_to_the_letter():
     assert (c.lr, c.min_lr, c.beta1, c.beta2, c.weight_decay, c.warmup, c.clip) == (1e-3, 1e-4, 0.9, 0.99, 0.1, 100, 1.0)
     assert (c.bias, c.ffn, c.positions, c.tied, c.dropout, c.norm) == (False, "gelu", "learned", True, 0.0, "layer")
     assert (c.qk_norm, c.zero_init, c.init_std, c.layer_scale, c.grad_accum) == (False, False, 0.02, None, 1)
-    assert (c.optimizer, c.context_only) == ("adamw", 0)
+    assert (c.optimizer, c.context_only) == ("adamw", 32)
+    assert PRESETS["laptop"].context_only == 0
     b = PRESETS["baby"]
     assert (b.n_layer, b.n_head, b.n_embd, b.block_size, b.batch_size, b.dropout) == (6, 6, 384, 256, 8, 0.2)
 
