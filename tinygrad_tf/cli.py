@@ -1,5 +1,6 @@
 """The command `tinygrad-tf`. A mistake of the user ends in one line on stderr and exit status 2, never in a traceback."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -109,6 +110,9 @@ def sample(
 def main() -> None:
     """Run the command line and exit with its status."""
     signal.signal(signal.SIGINT, _interrupt_once)
+    for name in ("stdout", "stderr"):  # None where the caller closed it
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     sys.exit(run_command(sys.argv[1:]))
 
 

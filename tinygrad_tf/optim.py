@@ -81,6 +81,8 @@ class Optimizer:
     moments: tuple[str, ...] = ()
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        if callable(getattr(params, "parameters", None)):
+            raise TypeError(f"an optimizer takes parameters, not a {type(params).__name__}: pass model.parameters()")
         given = list(params)
         if not given:
             raise ValueError("the optimizer got no parameters")
@@ -182,6 +184,8 @@ class SGD(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
                  weight_decay: float = 0.0, nesterov: bool = False):
+        if lr < 0 or momentum < 0 or weight_decay < 0:
+            raise ValueError(f"lr, momentum and weight_decay must not be negative: {lr}, {momentum}, {weight_decay}")
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("Nesterov momentum needs a momentum and no dampening")
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,

@@ -23,7 +23,7 @@ from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine
 from .report import Progress, draw_curves, progress
 from .run import Run
-from .runfolder import CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken
+from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken
 from .settings import TrainConfig
 from .threads import threads_for
 
@@ -176,6 +176,8 @@ def resume(folder: str | Path, display: Progress | None = None, **changes: Any) 
     Of the settings only those in CHANGEABLE may change; more `steps` stretch the schedule of the learning rate.
     """
     path = checkpoint_in(Path(folder))
+    if path.name != CHECKPOINT:  # resuming writes a whole run folder, and this one may be somebody's
+        raise RunError(f"{path} is no run folder; put it alone into a folder as {CHECKPOINT} and resume that")
     with locked(path.parent):
         run = Run.load(path)
         for name in changes:

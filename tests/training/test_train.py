@@ -359,3 +359,12 @@ def test_in_another_thread_ctrl_c_is_left_alone(tmp_path, small):
 
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(train, small(), tmp_path / "run", QUIET()).result().step == 10
+
+
+def test_resume_takes_no_loose_checkpoint_file(tmp_path):
+    """Resuming writes a run folder: a file that lies among somebody's others is refused, and they stay as they are."""
+    (tmp_path / "old.safetensors").write_bytes(b"whatever")
+    (tmp_path / "config.json").write_text("mine")
+    with pytest.raises(RunError, match="is no run folder"):
+        resume(tmp_path / "old.safetensors")
+    assert (tmp_path / "config.json").read_text() == "mine"
