@@ -210,31 +210,34 @@ def promote(args: tuple, arrays: list) -> list:
     a constant, so a float32 model stays float32 whatever NumPy scalars and arrays it meets. Python numbers stay as they are,
     except a float beside integers: that makes float32.
     """
-    rank, kinds = -1, "biuf"
+    rank = -1
     best: list[list[np.dtype]] = [[], [], []]  # dtypes of the highest kind: tensors with axes, 0-d tensors, constants
     for original, a in zip(args, arrays, strict=True):
-        if isinstance(a, (bool, int, float)) and not isinstance(a, np.generic):
-            level, dtype = 2, np.dtype(FLOAT32 if isinstance(a, float) else np.int64 if not isinstance(a, bool) else bool)
+        if _is_number(a):
+            level, dtype = 2, np.dtype(FLOAT32 if isinstance(a, float) else bool if isinstance(a, bool) else np.int64)
         else:
             a = np.asarray(a)
             level, dtype = (0 if a.ndim else 1) if isinstance(original, Traced) else 2, a.dtype
-        kind = min(kinds.find(dtype.kind), 2) if dtype.kind != "f" else 3
-        if kind < 0:
+        if dtype.kind not in _KINDS:
             raise TypeError(f"a tensor cannot hold {dtype} values")
-        kind = 1 if kind == 2 else kind
+        kind = _KINDS[dtype.kind]
         if kind > rank:
             rank, best = kind, [[], [], []]
         if kind == rank:
             best[level].append(dtype)
-    dtypes = next(level for level in best if level)
-    target = np.result_type(*dtypes)
+    target = np.result_type(*next(level for level in best if level))
     if target == FLOAT64 and not best[0] and not best[1]:
         target = FLOAT32  # only constants are floats here: they take the default
-    return [
-        a if isinstance(a, (bool, int, float)) and not isinstance(a, np.generic) and not (isinstance(a, float) and rank < 3)
-        else np.asarray(a, dtype=target)
-        for a in arrays
-    ]
+    stays = (bool, int, float) if rank == _KINDS["f"] else (bool, int)  # a float among integers is cast with them
+    return [a if _is_number(a) and isinstance(a, stays) else np.asarray(a, dtype=target) for a in arrays]
+
+
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # which kind of number gives way to which
+
+
+def _is_number(a: Any) -> bool:
+    """Whether it is one of Python's own numbers, which take the dtype of what they meet."""
+    return isinstance(a, (bool, int, float)) and not isinstance(a, np.generic)
 
 
 @contextmanager

@@ -88,7 +88,8 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
 def evaluating(model: Any) -> Iterator[None]:
     """Evaluation mode and no tape inside; every module's own mode again afterwards, also after an exception."""
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    for module, _ in modes:
+        module.training = False
     try:
         with no_grad():
             yield
