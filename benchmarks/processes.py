@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ class Worker:
 
     def __exit__(self, *error: object) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # a worker that died left its last request unread
+            self.process.stdin.close()
         self.process.stdout.close()
         try:
             self.process.wait(timeout=10)

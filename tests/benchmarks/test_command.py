@@ -94,6 +94,7 @@ def test_a_worker_that_dies_is_an_error_with_its_name():
     with Worker("floor.Products", 1, size="tiny") as worker:
         assert set(worker.call("run", count=2)) == {"wall", "cpu", "results"}
         worker.process.kill()
+        worker.process.wait()  # so that the request meets a closed pipe
         with pytest.raises(WorkerError, match=r"floor\.Products ended"):
             worker.call("run", count=1)
 
