@@ -18,6 +18,7 @@ import numpy as np
 
 KEY = "tinygrad_tf"
 VERSION = 1
+INSTEAD = "put back a copy of it, or train again in another folder"
 
 
 class CheckpointError(ValueError):
@@ -28,7 +29,7 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     """Write `data` (text as UTF-8) beside `path`, flush it to the disk, and rename it over `path`.
 
     A crash at any moment leaves the old file or the new one, never a part. One writer at a time: the run folder's
-    lock sees to that. Raises OSError (disk full, read-only folder) with the old file untouched.
+    lock sees to that. Raises OSError (disk full, read-only folder), naming `path`, with the old file untouched.
     """
     path = Path(path)
     beside = path.with_name(path.name + ".tmp")
@@ -38,9 +39,11 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names no file, and nobody knows the one beside
         raise
     _sync_folder(path.parent)
 
@@ -80,7 +83,7 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise CheckpointError(f"{path}: no such checkpoint") from None
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError, KeyError) as error:
         reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: no safetensors file, or a damaged one ({reason})") from None
+        raise CheckpointError(f"{path}: no safetensors file, or a damaged one ({reason}); {INSTEAD}") from None
     if KEY not in metadata:
         raise CheckpointError(f"{path}: a safetensors file, but not a checkpoint of tinygrad-tf")
     try:
@@ -88,11 +91,11 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         version, digest, state = content["version"], content["sha256"], content["state"]
         intact = version == VERSION and isinstance(state, dict) and digest == _digest(tensors, state)
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise CheckpointError(f"{path}: damaged checkpoint (its metadata cannot be read)") from None
+        raise CheckpointError(f"{path}: damaged checkpoint (its metadata cannot be read); {INSTEAD}") from None
     if version != VERSION:
         raise CheckpointError(f"{path}: checkpoint version {version!r}; this program reads version {VERSION}")
     if not intact:
-        raise CheckpointError(f"{path}: damaged checkpoint (its contents do not match its SHA-256)")
+        raise CheckpointError(f"{path}: damaged checkpoint (its contents do not match its SHA-256); {INSTEAD}")
     return tensors, state
 
 

@@ -1,6 +1,9 @@
 """The command `tinygrad-tf`. A mistake of the user ends in one line on stderr and exit status 2, never in a traceback."""
 
+import errno
 import os
+import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -9,13 +12,16 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-import typer
+INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
+
+try:
+    import typer
+except KeyboardInterrupt:  # `main` is not there yet
+    sys.exit(INTERRUPTED)
 
 from . import __version__
 from .runfolder import RunError
-from .settings import PRESETS, TrainConfig
-
-INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
+from .settings import PRESETS, SettingError, TrainConfig, option
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
                   help="A small deep-learning framework to read in an evening.")
@@ -29,13 +35,20 @@ def with_settings(command: Callable) -> Callable:
         kind, help = hints[spec.name], spec.metadata["help"]
         if get_origin(kind) is Literal:  # a text here, so that TrainConfig alone checks it
             kind, help = str, f"{help} One of: {', '.join(get_args(kind))}."
-        flag = f"--{spec.name.replace('_', '-')}"
-        option = typer.Option(f"{flag}/--no{flag[1:]}" if kind is bool else flag, help=help, show_default=False)
-        options.append(Parameter(spec.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]))
+        flag = option(spec.name)
+        shown = typer.Option(f"{flag}/--no{flag[1:]}" if kind is bool else flag, help=help, show_default=False)
+        options.append(Parameter(spec.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, shown]))
     own = [p for p in signature(command, eval_str=True).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
     command.__signature__ = signature(command).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in [*own, *options]}
     return command
+
+
+def path(text: str) -> Path:
+    """What an option that takes a path makes of its text."""
+    if not text:  # Path("") would be the folder that we are in
+        raise typer.BadParameter("a path cannot be empty")
+    return Path(text)
 
 
 @app.callback(invoke_without_command=True)
@@ -50,8 +63,8 @@ def root(context: typer.Context,
 @app.command()
 @with_settings
 def train(
-    run: Annotated[Path | None, typer.Option(help="Folder for the run (default: runs/<preset>-<number>).")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Folder of a run to go on with.")] = None,
+    run: Annotated[Path | None, typer.Option(parser=path, help="Folder for the run (default: runs/<preset>-<number>).")] = None,
+    resume: Annotated[Path | None, typer.Option(parser=path, help="Folder of a run to go on with.")] = None,
     progress: Annotated[str | None, typer.Option(help="auto, bar, plain or none; else TINYGRAD_TF_PROGRESS.")] = None,
     **settings: Any,
 ) -> None:
@@ -62,21 +75,28 @@ def train(
 
     display = report.progress(progress)
     given = {name: value for name, value in settings.items() if value is not None}
-    if resume is not None:
-        if run is not None:
-            raise RunError("--run and --resume exclude each other: a resumed run stays in its folder")
-        resume_run(resume, display, **given)
-    else:
-        preset = given.get("preset", "tiny")
-        if preset not in PRESETS:
-            raise RunError(f"--preset must be one of {', '.join(PRESETS)}, not {preset!r}")
-        train_run(PRESETS[preset].changed(**given), run, display)
+    try:
+        if resume is not None:
+            if run is not None:
+                raise RunError("--run and --resume exclude each other: a resumed run stays in its folder")
+            resume_run(resume, display, **given)
+        else:
+            preset = given.get("preset", "tiny")
+            if preset not in PRESETS:
+                raise RunError(f"--preset must be one of {', '.join(PRESETS)}, not {preset!r}")
+            train_run(PRESETS[preset].changed(**given), run, display)
+    except SettingError as error:
+        raise RunError(error.in_options()) from None
+    except MemoryError as error:
+        raise RunError(f"out of memory ({error or 'for Python objects'}); a new run with a smaller --batch-size (--grad-accum "
+                       "makes up for it), --block-size, --n-layer or --n-embd needs less") from None
 
 
 @app.command()
 def sample(
-    run: Annotated[Path, typer.Argument(help="Folder of a run, or its checkpoint file.")],
-    prompt: Annotated[str, typer.Option(help="Text to go on from (default: a fresh line).")] = "",
+    run: Annotated[Path, typer.Argument(parser=path, help="Folder of a run, or its checkpoint file.")],
+    prompt: Annotated[str, typer.Option(
+        help="Text to go on from (default: the end of a held-out paragraph, which is not shown, so that a new one begins).")] = "",
     tokens: Annotated[int, typer.Option(help="Number of new characters.", min=0)] = 500,
     temperature: Annotated[float, typer.Option(help="0 always takes the most probable character.")] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Only the k most probable characters.")] = None,
@@ -90,12 +110,14 @@ def sample(
 
     from .generate import GenerationStats, generate
     from .report import printable
-    from .run import load_model
+    from .run import Run
+    from .runfolder import checkpoint_in
 
-    model, vocabulary = load_model(run)
-    ids = vocabulary.encode(prompt) if prompt else vocabulary.start()
+    trained = Run.load(checkpoint_in(run))
+    vocabulary = trained.vocabulary
+    ids = vocabulary.encode(prompt or trained.start)
     cost = GenerationStats()
-    new = generate(model, ids, tokens, temperature=temperature, top_k=top_k, top_p=top_p,
+    new = generate(trained.model, ids, tokens, temperature=temperature, top_k=top_k, top_p=top_p,
                    generator=np.random.default_rng(seed), cache=cache, stats=cost)
     sys.stdout.write(printable(prompt, sys.stdout))
     for token in new:
@@ -109,11 +131,16 @@ def sample(
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    signal.signal(signal.SIGINT, _interrupt_once)
-    for name in ("stdout", "stderr"):  # None where the caller closed it
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    sys.exit(run_command(sys.argv[1:]))
+    try:
+        signal.signal(signal.SIGINT, _interrupt_once)
+        for name in ("stdout", "stderr"):  # None where the caller closed it
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        status = run_command(sys.argv[1:])
+    except KeyboardInterrupt:  # before or after the command itself
+        status = INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what Python does at its end is not to be disturbed
+    sys.exit(status)
 
 
 def _interrupt_once(signum: int, frame: Any) -> None:
@@ -124,8 +151,8 @@ def _interrupt_once(signum: int, frame: Any) -> None:
 def run_command(arguments: list[str]) -> int:
     """Run one command line; return its exit status, with any error told in one line on stderr."""
     UsageError: Any = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
-    command = typer.main.get_command(app)
     try:
+        command = typer.main.get_command(app)
         # Not command.main(): that one has ways of its own to end after Ctrl-C or a closed pipe.
         with command.make_context("tinygrad-tf", arguments) as context:
             command.invoke(context)
@@ -143,15 +170,16 @@ def run_command(arguments: list[str]) -> int:
     except UsageError as error:
         return _fail(error.format_message())
     except MemoryError:
-        return _fail("out of memory")
+        return _fail("out of memory; end other programs, or take a smaller model")
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        room = "; make room there, or name a folder on another disk" if error.errno == errno.ENOSPC else ""
+        return _fail((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + room)
     except ValueError as error:
         return _fail(str(error))
 
 
 def _fail(message: str, status: int = 2, prefix: str = "error: ") -> int:
-    print(prefix + " ".join(message.split()), file=sys.stderr)
+    print(prefix + re.sub(r"\s*\n\s*", " ", message), file=sys.stderr)  # spaces stay: a path may have two in a row
     return status
 
 

@@ -6,6 +6,7 @@ of a UTF-8 text file. A file that is itself called "stories" is reached as "./st
 
 import hashlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,9 +20,11 @@ from .grammar import STORIES
 from .text import TextError, Vocabulary, read_text
 
 STORY_CHARACTERS, STORY_SEED = 1_000_000, 0
+START = 16  # characters
 IGNORE = -100  # a target that no loss counts, as in PyTorch
 
 SHAKESPEARE = "tinyshakespeare"
+NAMED = ("stories", SHAKESPEARE)
 SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 SHAKESPEARE_BYTES = 1_115_394
@@ -38,6 +41,16 @@ class Corpus:
     vocabulary: Vocabulary  # of the whole text
     floor: float | None = None  # nats per character that no model can beat on average, where known
     changes: str = ""  # what reading changed in the text, in words
+
+    def start(self) -> str:
+        """What a sample goes on from: the end of the first held-out paragraph (line, word), so that it begins a new one.
+
+        A newline alone would not do: where attention finds nothing but newlines, it cannot tell how many there were.
+        """
+        text = self.vocabulary.decode(self.val)
+        ends = (re.search(end, text) for end in (r"\S\n\n", r"\S\n", r"\S\s", r"\S", r"\s"))
+        end = next(found.end() for found in ends if found)
+        return text[max(0, end - START) : end]
 
 
 def load_corpus(spec: str = "stories", *, url: str = SHAKESPEARE_URL) -> Corpus:

@@ -68,10 +68,10 @@ def plain(x: Any) -> np.ndarray:
 class Scope:
     """One call of a module: where in the model an op ran."""
 
-    __slots__ = ("kind", "label", "parent", "serial")
+    __slots__ = ("kind", "label", "module", "parent", "serial")
 
-    def __init__(self, parent: Scope | None, label: str, kind: str):
-        self.parent, self.label, self.kind, self.serial = parent, label, kind, next(_serial)
+    def __init__(self, parent: Scope | None, label: str, kind: str, module: Any = None):
+        self.parent, self.label, self.kind, self.module, self.serial = parent, label, kind, module, next(_serial)
 
     @property
     def path(self) -> str:
@@ -105,18 +105,23 @@ class Node:
 
     def kept(self) -> list[np.ndarray]:
         """The arrays that are kept alive for backward by this node's rule."""
-        found: dict[int, np.ndarray] = {}
-        rules = self.rule if isinstance(self.rule, tuple) else (self.rule,)
-        stack = [cell.cell_contents for rule in rules for cell in getattr(rule, "__closure__", None) or ()]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, np.ndarray):
-                found[id(item)] = item
-            elif isinstance(item, (tuple, list)):
-                stack.extend(item)
-            elif getattr(item, "__closure__", None) and not hasattr(item, "raw"):
-                stack.extend(cell.cell_contents for cell in item.__closure__)  # a helper of the rule, with a closure of its own
-        return list(found.values())
+        return kept_by(self.rule)
+
+
+def kept_by(rule: Any) -> list[np.ndarray]:
+    """The arrays that a backward rule closes over."""
+    found: dict[int, np.ndarray] = {}
+    rules = rule if isinstance(rule, tuple) else (rule,)
+    stack = [cell.cell_contents for each in rules for cell in getattr(each, "__closure__", None) or ()]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, np.ndarray):
+            found[id(item)] = item
+        elif isinstance(item, (tuple, list)):
+            stack.extend(item)
+        elif getattr(item, "__closure__", None) and not hasattr(item, "raw"):
+            stack.extend(cell.cell_contents for cell in item.__closure__)  # a helper of the rule, with a closure of its own
+    return list(found.values())
 
 
 # ------------------------------------------------------------------------------------------------ recording
@@ -406,6 +411,34 @@ def shares(node: Node, g: Any, rule: Any = None) -> Iterator[tuple[Any, Any]]:
             if share.shape != want.shape:
                 raise RuntimeError(f"{node!r}: the rule gave a gradient {share.shape} for input {i} of shape {want.shape}")
         yield source, share if share.dtype == want.dtype else share.astype(want.dtype)
+
+
+def tap(node: Node, seen: Callable) -> None:
+    """Have `seen(node, i, g, share)` called with each share that the rule of `node` gives, for its input i, from now on.
+
+    The rule holds the node weakly, since the node holds the rule.
+    """
+    rule, reference = node.rule, weakref.ref(node)
+    if not isinstance(rule, tuple):
+
+        def together(g: Any) -> Any:
+            given = rule(g)
+            for i, share in enumerate(given):
+                seen(reference(), i, g, share)
+            return given
+
+        node.rule = together
+        return
+
+    def one(i: int, alone: Callable) -> Callable:
+        def tapped(g: Any) -> Any:
+            share = alone(g)
+            seen(reference(), i, g, share)
+            return share
+
+        return tapped
+
+    node.rule = tuple(alone if alone is None else one(i, alone) for i, alone in enumerate(rule))
 
 
 def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = False, stop: frozenset | set = frozenset()) -> dict:

@@ -35,7 +35,7 @@ def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -
     if top_k is not None and top_k < 1:
         raise ValueError(f"top-k must be at least 1, not {top_k}")
     if top_p is not None and not top_p >= 0:
-        raise ValueError(f"top-p must be between 0 and 1, not {top_p}")
+        raise ValueError(f"top-p must be at least 0, and from 1 on keeps every character, not {top_p}")
 
 
 def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .engine import Node, Traced, state
+from .engine import Node, Traced, state, tap
 from .lines import operand, operands, path, quoted, title, user_line
 
 TURNS_SIGN = frozenset({"neg", "sub", "mul", "div"})
@@ -70,7 +70,7 @@ class _Watch:
         self.values[node] = weakref.ref(value)
         if not np.isfinite(value).all():
             self.judge(node, value)
-        node.rule = _guarded(node)
+        tap(node, _look)
 
     def judge(self, node: Node, value: np.ndarray) -> None:
         """Raise, unless `value` only carries infs on."""
@@ -157,31 +157,7 @@ def _hint(node: Node, arrays: list) -> str:
     return f"overflow: the largest input is {largest:.4g}, and {node.dtype} ends at {end:.4g}"
 
 
-def _guarded(node: Node) -> Any:
-    """The rule of `node`, which looks at each gradient that it returns. It holds the node weakly: the node holds the rule."""
-    rule, reference = node.rule, weakref.ref(node)
-    if not isinstance(rule, tuple):
-
-        def all_at_once(g: Any) -> Any:
-            shares = rule(g)
-            for i, share in enumerate(shares):
-                _look(reference(), i, share, g)
-            return shares
-
-        return all_at_once
-
-    def guard(i: int, one: Callable) -> Callable:
-        def checked(g: Any) -> Any:
-            share = one(g)
-            _look(reference(), i, share, g)
-            return share
-
-        return checked
-
-    return tuple(guard(i, one) for i, one in enumerate(rule))
-
-
-def _look(node: Node | None, i: int, share: Any, g: Any) -> None:
+def _look(node: Node | None, i: int, g: Any, share: Any) -> None:
     if node is None or share is None or np.isfinite(share).all():
         return
     arrived = _kinds(g)

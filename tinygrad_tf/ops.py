@@ -63,6 +63,12 @@ def residual(x, branch):
     return x + branch, (lambda g: g, lambda g: g)
 
 
+@op
+def dropout(x, *, keep):
+    """(...) -> (...)   y = x * keep; keep is 0 for what is dropped and 1 / (1 - p) for what stays"""
+    return x * keep, (lambda g: g * keep,)
+
+
 # ------------------------------------------------------------------------------------------------ functions of one number
 
 

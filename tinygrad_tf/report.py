@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from .checkpoint import write_atomically
 
 MODES = ("auto", "bar", "plain", "none")
 VARIABLE = "TINYGRAD_TF_PROGRESS"
+WINDOW = 30  # seconds that speed and time left are taken from
+BAR = 20  # characters
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -45,13 +48,16 @@ class Progress:
 
     def start(self, step: int, total: int, tokens_per_step: int) -> None:
         """Training goes on from `step` finished steps to `total`."""
-        self.first, self.total, self.tokens_per_step = step, total, tokens_per_step
-        self.began = perf_counter()
+        self.total, self.tokens_per_step = total, tokens_per_step
+        self.marks = deque([(perf_counter(), step)])  # when each of the last steps was done
         self.losses: list[float] = []
         self.val_loss: float | None = None
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """One step is done; `metrics` is its line of the metrics file."""
+        self.marks.append((perf_counter(), step))
+        while len(self.marks) > 2 and self.marks[1][0] < self.marks[-1][0] - WINDOW:
+            self.marks.popleft()
         self.losses.append(metrics["loss"])
         self.val_loss = metrics.get("val_loss", self.val_loss)
 
@@ -64,16 +70,17 @@ class Progress:
     def stop(self) -> None:
         """Training has ended, for whatever reason. What is said after this stands below the rest."""
 
-    def speed(self, step: int) -> tuple[float, float]:
-        """(tokens per second, seconds left), both averages since `start`, evaluations included."""
-        seconds = perf_counter() - self.began
-        done = step - self.first
-        return done * self.tokens_per_step / max(seconds, 1e-9), seconds / done * (self.total - step)
+    def speed(self) -> tuple[float, float]:
+        """(tokens per second, seconds left), as the last WINDOW seconds went, evaluations included."""
+        (began, first), (now, step) = self.marks[0], self.marks[-1]
+        seconds, done = max(now - began, 1e-9), step - first
+        return done * self.tokens_per_step / seconds, seconds / done * (self.total - step)
 
-    def summary(self, step: int) -> str:
-        rate, left = self.speed(step)
-        val = "" if self.val_loss is None else f"  val {self.val_loss:.4f}"
-        return f"loss {self.losses[-1]:.4f}{val}  {rate:,.0f} tokens/s  {clock(left)} left"
+    def facts(self) -> dict[str, str]:
+        """What there is to say after the last step, in the order in which it is shown."""
+        rate, left = self.speed()
+        val = {} if self.val_loss is None else {"val": f"val {self.val_loss:.4f}"}
+        return {"loss": f"loss {self.losses[-1]:.4f}", **val, "rate": f"{rate:,.0f} tokens/s", "left": f"{clock(left)} left"}
 
 
 class Lines(Progress):
@@ -82,7 +89,7 @@ class Lines(Progress):
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         super().step(step, metrics)
         if step % -(-self.total // 10) == 0 or step == self.total:
-            self.say(f"step {step:{len(str(self.total))}}/{self.total}  {self.summary(step)}")
+            self.say(f"step {step:{len(str(self.total))}}/{self.total}  {'  '.join(self.facts().values())}")
 
     def say(self, text: str) -> None:
         if self.closed:
@@ -92,6 +99,9 @@ class Lines(Progress):
         except BrokenPipeError:
             self.closed = True
             silence(self.stream)
+        except OSError as error:
+            error.filename = getattr(self.stream, "name", "the output")  # such as on a full disk
+            raise
 
     def sample(self, step: int, text: str) -> None:
         self.say(f"sample after step {step}: {' '.join(text.split())}")
@@ -104,33 +114,48 @@ class Bar(Progress):
 
     def start(self, step: int, total: int, tokens_per_step: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
+        from rich.progress import BarColumn
         from rich.progress import Progress as Live
 
         super().start(step, total, tokens_per_step)
         self.console = Console(file=self.stream, highlight=False)
-        columns = (TextColumn("step {task.completed}/{task.total}"), BarColumn(bar_width=20),
-                   TextColumn("{task.fields[curve]} {task.fields[summary]}", markup=False))
-        self.live = Live(*columns, console=self.console, auto_refresh=False)
-        self.task = self.live.add_task("", total=total, completed=step, curve="", summary="")
+        self.bar = BarColumn(bar_width=BAR)
+        self.live = Live(console=self.console, auto_refresh=False)
+        self.task = self.live.add_task("", total=total, completed=step)
+        self.live.columns = self.columns(step, {})
         self.live.start()
         self.drawn = 0.0
+
+    def columns(self, step: int, facts: Mapping[str, str]) -> tuple:
+        """As many columns as the terminal has room for; the step is always there."""
+        from rich.progress import TextColumn
+
+        shown = {"step": f"step {step}/{self.total}", "bar": " " * BAR, **facts}
+        kept, room = {"step"}, self.console.width - len(shown["step"])
+        for name in ("loss", "left", "val", "rate", "bar", "curve"):  # the most important first
+            if shown.get(name):
+                room -= 1 + len(shown[name])
+                if room < 0:
+                    break
+                kept.add(name)
+        return tuple(self.bar if name == "bar" else TextColumn(text, markup=False)
+                     for name, text in shown.items() if name in kept)
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         super().step(step, metrics)
         if step == self.total or perf_counter() - self.drawn > self.interval:
             self.drawn = perf_counter()
             curve = printable(sparkline(self.losses), self.stream)
-            self.live.update(self.task, completed=step, curve="" if "\\" in curve else curve,
-                             summary=self.summary(step), refresh=True)
+            self.live.columns = self.columns(step, {"curve": "" if "\\" in curve else curve, **self.facts()})
+            self.live.update(self.task, completed=step, refresh=True)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, in_one_piece: bool = True) -> None:
         from rich.text import Text
 
-        self.console.print(Text(printable(text, self.stream)))
+        self.console.print(Text(printable(text, self.stream)), soft_wrap=in_one_piece)  # there may be a command in it
 
     def sample(self, step: int, text: str) -> None:
-        self.say(f"--- a sample after step {step}\n{text}\n---")
+        self.say(f"--- a sample after step {step}\n{text}\n---", in_one_piece=False)
 
     def stop(self) -> None:
         if self.live.live.is_started:

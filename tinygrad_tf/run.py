@@ -34,9 +34,10 @@ class Run:
     step: int  # optimizer steps done
     history: list[dict[str, Any]]  # the lines of metrics.jsonl
     sample: str  # the last text it wrote
+    start: str  # what its samples go on from
 
     @classmethod
-    def new(cls, config: TrainConfig, vocabulary: Vocabulary, text_sha256: str) -> Run:
+    def new(cls, config: TrainConfig, vocabulary: Vocabulary, text_sha256: str, start: str = "") -> Run:
         """A run before its first step; `config.seed` decides every random number that it will ever draw."""
         seeds = np.random.SeedSequence(config.seed).spawn(len(STREAMS))
         streams = {name: np.random.default_rng(seed) for name, seed in zip(STREAMS, seeds)}
@@ -45,7 +46,8 @@ class Run:
             if isinstance(module, Dropout):
                 module.generator = streams["dropout"]
         optimizer, names = _optimizer(config, model)
-        return cls(config, vocabulary, text_sha256, streams, model, optimizer, names, 0, [], "")
+        return cls(config, vocabulary, text_sha256, streams, model, optimizer, names, 0, [], "",
+                   start or vocabulary.default_start())
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint into the run folder, whole or not at all. Raises OSError."""
@@ -54,6 +56,7 @@ class Run:
             "config": self.config.to_json(), "vocabulary": self.vocabulary.to_json(), "text_sha256": self.text_sha256,
             "streams": {name: generator.bit_generator.state for name, generator in self.streams.items()},
             "optimizer": rest, "step": self.step, "history": self.history, "sample": self.sample,
+            "start": self.start,
         })
 
     @classmethod
@@ -64,13 +67,14 @@ class Run:
         try:
             config, vocabulary = TrainConfig.from_json(state["config"]), Vocabulary.from_json(state["vocabulary"])
             _check_size(config, len(vocabulary), tensors)
-            run = cls.new(config, vocabulary, state["text_sha256"])
+            run = cls.new(config, vocabulary, state["text_sha256"], state.get("start", ""))  # an older one has none
             for name, generator in run.streams.items():
                 generator.bit_generator.state = state["streams"][name]
             checkpoint.unpack_model(run.model, tensors)
             checkpoint.unpack_optimizer(run.optimizer, run.names, moments, state["optimizer"])
             run.step, run.history, run.sample = state["step"], state["history"], state["sample"]
             _check_history(run)
+            vocabulary.encode(run.start)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{path}: {error}") from None
         return run
@@ -104,8 +108,9 @@ def _check_size(config: TrainConfig, vocab_size: int, tensors: dict[str, np.ndar
 
 def _check_history(run: Run) -> None:
     numbers = [value for line in run.history for value in line.values()]
-    if type(run.step) is not int or type(run.sample) is not str or any(type(n) not in (int, float) for n in numbers):
-        raise CheckpointError("its step, history or sample is not what training writes")
+    texts = (run.sample, run.start)
+    if type(run.step) is not int or any(type(t) is not str for t in texts) or any(type(n) not in (int, float) for n in numbers):
+        raise CheckpointError("its step, history, sample or start is not what training writes")
 
 
 def load_model(run: str | Path) -> tuple[Decoder, Vocabulary]:

@@ -8,10 +8,13 @@
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
+from subprocess import list2cmdline
 from typing import IO
 
 CHECKPOINT, CONFIG, METRICS, SAMPLE, LOCK = (
@@ -20,6 +23,20 @@ CHECKPOINT, CONFIG, METRICS, SAMPLE, LOCK = (
 
 class RunError(ValueError):
     """A run that cannot start or go on. The message is one line that names the next step."""
+
+
+def shell_word(path: str | Path) -> str:
+    """A path as it can be pasted into a command line, whatever is in it and whatever standard output can show."""
+    if sys.platform == "win32":
+        return list2cmdline([str(path)])
+    word = quote(str(path))
+    try:
+        word.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+        shown = word.isprintable()
+    except UnicodeEncodeError:
+        shown = False
+    octal = re.sub(rb"[^\w/.-]", lambda byte: b"\\%03o" % byte[0][0], os.fsencode(path)).decode("ascii")
+    return word if shown else f"$'{octal}'"
 
 
 def next_folder(name: str, parent: Path = Path("runs")) -> Path:
@@ -41,7 +58,7 @@ def refuse_if_taken(folder: Path) -> None:
     if not folder.is_dir():
         raise RunError(f"{folder} is a file; name a folder for the run")
     if (folder / CHECKPOINT).exists():
-        raise RunError(f"{folder} already holds a run; continue it with --resume {folder}, or name another folder")
+        raise RunError(f"{folder} already holds a run; continue it with --resume {shell_word(folder)}, or name another folder")
     # A run that died before its first checkpoint leaves its lock and perhaps an unfinished file.
     if any(entry.name != LOCK and entry.suffix != ".tmp" for entry in folder.iterdir()):
         raise RunError(f"{folder} is not empty and holds no run; name a new or an empty folder")
@@ -51,7 +68,8 @@ def checkpoint_in(run: Path) -> Path:
     """The checkpoint of a run, given its folder or the file itself. Raises RunError if there is none."""
     path = run / CHECKPOINT if run.is_dir() else run
     if not path.exists():
-        raise RunError(f"{run} holds no checkpoint" if run.exists() else f"{run}: no such run")
+        what = f"{run} holds no checkpoint" if run.exists() else f"{run}: no such run"
+        raise RunError(f"{what}; name the folder of a run, such as runs/tiny-1")
     return path
 
 

@@ -4,6 +4,7 @@ The command line, the saved configuration and the checks are all made from the f
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -15,9 +16,23 @@ def setting(default: Any, help: str, least: float | None = None) -> Any:
     return field(default=default, metadata={"help": help, "least": least})
 
 
+def option(name: str) -> str:
+    """A setting as it is written on the command line: n_embd -> --n-embd"""
+    return "--" + name.replace("_", "-")
+
+
+class SettingError(ValueError):
+    """A setting that is not what it must be. The message is one line that names the field."""
+
+    def in_options(self) -> str:
+        """The message for the command line, where a field is an option."""
+        names = "|".join(spec.name for spec in fields(TrainConfig))
+        return re.sub(rf"\b(?:{names})(?==| must be)", lambda name: option(name[0]), str(self))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """One training run. The defaults are the preset "tiny". Raises ValueError, naming the field, for a bad value."""
+    """One training run. The defaults are the preset "tiny". Raises SettingError, naming the field, for a bad value."""
 
     preset: str = setting("tiny", "The preset that the other settings start from.")
     text: str = setting("stories", "stories (embedded), tinyshakespeare (downloaded once), or a UTF-8 text file.")
@@ -73,16 +88,22 @@ class TrainConfig:
             value, least = getattr(self, spec.name), spec.metadata["least"]
             if not _fits(value, types[spec.name]):
                 wanted = getattr(types[spec.name], "__name__", str(types[spec.name]))
-                raise ValueError(f"{spec.name} must be {_wording(types[spec.name], wanted)}, not {value!r}")
+                raise SettingError(f"{spec.name} must be {_wording(types[spec.name], wanted)}, not {value!r}")
             if least is not None and value is not None and not least <= value < math.inf:
-                raise ValueError(f"{spec.name} must be a finite number and at least {least}, not {value}")
+                finite = "" if type(value) is int else "a finite number and "
+                raise SettingError(f"{spec.name} must be {finite}at least {least}, not {value}")
+        if not self.text:
+            raise SettingError("text must be stories, tinyshakespeare or the path of a text file, not empty")
         if self.beta1 >= 1 or self.beta2 >= 1:
-            raise ValueError(f"beta1 and beta2 must be below 1, not {self.beta1} and {self.beta2}")
+            raise SettingError(f"beta1={self.beta1} and beta2={self.beta2}: each is below 1")
         if self.min_lr > self.lr:
-            raise ValueError(f"min_lr {self.min_lr} is above lr {self.lr}")
+            raise SettingError(f"min_lr={self.min_lr} is above lr={self.lr}")
         if self.eval_overlap >= 1:
-            raise ValueError(f"eval_overlap is a share of the window, from 0 to below 1, not {self.eval_overlap}")
-        self.decoder(vocab_size=1)  # the model's own checks
+            raise SettingError(f"eval_overlap must be a share of the window, from 0 to below 1, not {self.eval_overlap}")
+        try:
+            self.decoder(vocab_size=1)  # the model's own checks
+        except ValueError as error:
+            raise SettingError(str(error)) from None
 
     def decoder(self, vocab_size: int) -> DecoderConfig:
         """The model's part of the configuration."""
@@ -103,11 +124,16 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, values: Any) -> "TrainConfig":
-        """Raises ValueError for values that are no complete configuration."""
-        names = {spec.name for spec in fields(cls)}
-        if not isinstance(values, Mapping) or set(values) != names:
-            odd = sorted(names.symmetric_difference(values)) if isinstance(values, Mapping) else ["all of them"]
-            raise ValueError(f"a configuration with missing or unknown settings: {', '.join(map(str, odd))}")
+        """What `to_json` gave, also in an older version: a setting that it did not have yet takes its default.
+
+        Raises ValueError for a setting that this version does not have.
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError("its configuration is no list of settings by name")
+        unknown = set(values) - {spec.name for spec in fields(cls)}
+        if unknown:
+            raise ValueError(f"its configuration has settings that this version does not know: {', '.join(sorted(unknown))}; "
+                             "a newer version of tinygrad-tf wrote it, so update yours")
         return cls(**values)
 
 

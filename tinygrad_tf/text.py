@@ -86,7 +86,7 @@ class UnknownCharacters(TextError):
         self.characters = characters
         listed = ", ".join(f"{_shown(c)} (U+{ord(c):04X})" for c in characters[:SHOWN])
         more = f" and {len(characters) - SHOWN} more" if len(characters) > SHOWN else ""
-        super().__init__(f"not in the vocabulary: {listed}{more}; leave them out or skip unknown characters")
+        super().__init__(f"not in the vocabulary: {listed}{more}; leave them out")
 
 
 def _shown(character: str) -> str:
@@ -158,10 +158,6 @@ class Vocabulary:
     def default_start(self) -> str:
         """A character to begin a text with that the vocabulary is sure to hold: a newline if it can be."""
         return "\n" if "\n" in self else self.characters[0]
-
-    def start(self) -> np.ndarray:
-        """The ids of `default_start()`, (1,)."""
-        return self.encode(self.default_start())
 
     def to_json(self) -> list[str]:
         """The characters in order, for a JSON file."""

@@ -10,24 +10,23 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import Any, TextIO
 
 import numpy as np
 
 from .checkpoint import write_atomically
-from .data import IGNORE, SHAKESPEARE, Corpus, get_batch, load_corpus, windows
+from .data import IGNORE, NAMED, Corpus, get_batch, load_corpus, windows
 from .generate import evaluating, generate
 from .memory import keep_freed_memory
 from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine
 from .report import Progress, draw_curves, progress
 from .run import Run
-from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken
-from .settings import TrainConfig
+from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken, shell_word
+from .settings import TrainConfig, option
 from .threads import threads_for
 
-CHANGEABLE = ("steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
+CHANGEABLE = ("text", "steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
               "sample_temperature", "checkpoint_every")
 
 
@@ -66,7 +65,7 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
         if stop:
             draw_curves(run.history, folder, c.preset, corpus.floor)
             raise BrokenPipeError if display.closed else KeyboardInterrupt(
-                f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {quote(str(folder))}")
+                f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {shell_word(folder)}")
 
 
 def _due(step: int, every: int) -> bool:
@@ -118,9 +117,9 @@ def estimate(run: Run, corpus: Corpus) -> float:
 
 def write_sample(run: Run) -> str:
     """A text from the model as it is now, drawn from a stream of its own."""
-    c, start = run.config, run.vocabulary.start()
+    c, start = run.config, run.vocabulary.encode(run.start)
     tokens = generate(run.model, start, c.sample_tokens, temperature=c.sample_temperature, generator=run.streams["sampling"])
-    return run.vocabulary.decode([*start, *tokens]).strip("\n")
+    return run.vocabulary.decode(list(tokens)).strip("\n")
 
 
 @contextmanager
@@ -155,10 +154,9 @@ def train(config: TrainConfig | None = None, folder: str | Path | None = None, d
     output any more.
     """
     config = config or TrainConfig()
-    if config.text not in ("stories", SHAKESPEARE):
-        config = config.changed(text=str(Path(config.text).absolute()))  # a resume may come from another folder
+    config = config.changed(text=_found(config.text))
     corpus = _corpus(config)
-    run = Run.new(config, corpus.vocabulary, _sha256(corpus))
+    run = Run.new(config, corpus.vocabulary, _sha256(corpus), corpus.start())
     if folder is None:
         folder = next_folder(config.preset)
     folder = Path(folder)
@@ -173,30 +171,55 @@ def train(config: TrainConfig | None = None, folder: str | Path | None = None, d
 def resume(folder: str | Path, display: Progress | None = None, **changes: Any) -> Run:
     """Go on with the run in `folder`, bit for bit as if it had never stopped. Raises what `train` raises.
 
-    Of the settings only those in CHANGEABLE may change; more `steps` stretch the schedule of the learning rate.
+    Of the settings only those in CHANGEABLE may change; more `steps` stretch the schedule of the learning rate. `text` names
+    a new place of the same text.
     """
     path = checkpoint_in(Path(folder))
     if path.name != CHECKPOINT:  # resuming writes a whole run folder, and this one may be somebody's
         raise RunError(f"{path} is no run folder; put it alone into a folder as {CHECKPOINT} and resume that")
     with locked(path.parent):
         run = Run.load(path)
-        for name in changes:
-            if name not in CHANGEABLE:
-                raise RunError(f"{name} cannot change when a run is resumed; these can: {', '.join(CHANGEABLE)}")
+        remark = _edited(path.parent / CONFIG, run.config)
+        if changes.get("text"):
+            changes["text"] = _found(changes["text"])
+        for name, value in changes.items():
+            if name not in CHANGEABLE and value not in (None, getattr(run.config, name, None)):
+                raise RunError(f"{option(name)} cannot change when a run is resumed; these can: "
+                               f"{', '.join(map(option, CHANGEABLE))}")
         run.config = run.config.changed(**changes)
-        if run.config.steps < run.step:
-            raise RunError(f"{folder} has already done {run.step} steps; steps cannot be {run.config.steps}")
-        corpus = _corpus(run.config)
+        c = run.config
+        if c.steps < run.step:
+            raise RunError(f"{folder} has already done {run.step} steps; --steps cannot be {c.steps}")
+        if c.text not in NAMED and not Path(c.text).exists():
+            raise RunError(f"the text of {folder} is not at {c.text}; if it has moved, --text names its new place")
+        corpus = _corpus(c)
         if _sha256(corpus) != run.text_sha256:
-            raise RunError(f"{run.config.text} is not the text that {folder} was trained on; start a new run for a new text")
-        return _go_on(run, corpus, path.parent, display or progress())
+            raise RunError(f"{c.text} is not the text that {folder} was trained on; start a new run for a new text")
+        return _go_on(run, corpus, path.parent, display or progress(), remark)
+
+
+def _found(text: str) -> str:
+    """The name of a corpus, or the whole path of a file: a resume may come from another folder."""
+    return text if text in NAMED else str(Path(text).absolute())
+
+
+def _edited(path: Path, config: TrainConfig) -> str:
+    """What a run's config.json says otherwise than its checkpoint, in words; "" if nothing."""
+    try:
+        found, own = json.loads(path.read_text(encoding="utf-8")), config.to_json()
+        other = [f"{name} {found[name]!r}, not {own[name]!r}" for name in own if found.get(name, own[name]) != own[name]]
+    except OSError:
+        return ""  # it is written again
+    except (ValueError, AttributeError):
+        other = ["no settings that can be read"]
+    return f"{path} has {'; '.join(other)}: the checkpoint counts, and options such as --steps change it" if other else ""
 
 
 def _corpus(c: TrainConfig) -> Corpus:
     corpus = load_corpus(c.text)
     if min(len(corpus.train), len(corpus.val)) <= c.block_size:
         raise RunError(f"{c.text} is too short: {len(corpus.train)} characters to learn from and {len(corpus.val)} held out, "
-                       f"each must be more than block_size={c.block_size}; take a longer text or a smaller --block-size")
+                       f"each must be more than --block-size, {c.block_size}; take a longer text or a smaller --block-size")
     return corpus
 
 
@@ -206,7 +229,7 @@ def _sha256(corpus: Corpus) -> str:
     return total.hexdigest()
 
 
-def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress) -> Run:
+def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, remark: str = "") -> Run:
     """Train what is left, look at the result, and write the rest of the run folder."""
     c = run.config
     keep_freed_memory()
@@ -217,6 +240,8 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress) -> Run:
                     f"{len(corpus.train):,} to learn from, {len(corpus.val):,} held out; folder {folder}")
         if corpus.changes:
             display.say(f"{c.text}: {corpus.changes}")
+        if remark:
+            display.say(remark)
         write_atomically(folder / CONFIG, json.dumps(c.to_json(), indent=2) + "\n")
         write_atomically(folder / METRICS, _lines(run.history))
         product = 2 * c.batch_size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of the largest one in a block
@@ -229,9 +254,9 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress) -> Run:
             raise KeyboardInterrupt(f"the run in {folder} was already at its end and is complete")
     except BrokenPipeError:
         raise
-    except OSError as error:
-        raise RunError(f"{folder}: {error.strerror or error}; the last checkpoint is whole: "
-                       f"go on from it with --resume {folder} once this is mended") from error
+    except OSError as error:  # of the files that are open here only one is written without a name for its errors
+        raise RunError(f"{error.filename or folder / METRICS}: {error.strerror or error}; the last checkpoint is whole: "
+                       f"go on from it with --resume {shell_word(folder)} once this is mended") from error
     finally:
         display.stop()
     return run
@@ -255,7 +280,7 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     above = "" if corpus.floor is None else f", {loss / corpus.floor - 1:.1%} above the entropy of the text, {corpus.floor:.4f}"
     context = f", each after at least {c.context_only} others" if c.context_only else ""
     display.say(f"held-out loss {loss:.4f} nats per character over the whole split{context}{above}")
-    display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {quote(str(folder))}")
+    display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {shell_word(folder)}")
 
 
 def _lines(history: list[dict[str, Any]]) -> str:

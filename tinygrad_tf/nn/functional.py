@@ -74,15 +74,15 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     """(x - mean) / sqrt(var + eps), over the last axes, which must be `normalized_shape`."""
     x, affine = _last_axes(input, normalized_shape, weight, bias)
     if bias is not None and weight is None:
-        return fused.layer_norm(x, eps=eps).reshape(input.shape) + bias
-    return fused.layer_norm(x, *affine, eps=eps).reshape(input.shape)
+        return _all_axes(fused.layer_norm(x, eps=eps), input.shape) + bias
+    return _all_axes(fused.layer_norm(x, *affine, eps=eps), input.shape)
 
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """x / sqrt(mean(x^2) + eps), over the last axes; eps defaults to the dtype's epsilon."""
     x, gain = _last_axes(input, normalized_shape, weight)
     eps = float(np.finfo(input.dtype).eps) if eps is None else eps
-    return fused.rms_norm(x, *gain, eps=eps).reshape(input.shape)
+    return _all_axes(fused.rms_norm(x, *gain, eps=eps), input.shape)
 
 
 def _last_axes(x: Tensor, shape: Any, *affine: Tensor | None) -> tuple[Tensor, list[Tensor]]:
@@ -96,6 +96,11 @@ def _last_axes(x: Tensor, shape: Any, *affine: Tensor | None) -> tuple[Tensor, l
     return x.reshape(*x.shape[: x.ndim - len(shape)], -1), [a.reshape(-1) for a in given]
 
 
+def _all_axes(y: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The axes as they were before `_last_axes`."""
+    return y if y.shape == shape else y.reshape(shape)
+
+
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p); the identity when not training."""
     if not 0 <= p <= 1:
@@ -103,7 +108,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: np.
     if not training or p == 0:
         return input
     keep = (generator or default_generator()).random(input.shape, dtype=np.float32) >= p
-    return input * (keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
+    return ops.dropout(input, keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, dropout_p: float = 0.0,

@@ -29,7 +29,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         before = state.scope
-        state.scope = Scope(before, self._label, type(self).__name__)
+        state.scope = Scope(before, self._label, type(self).__name__, self)
         try:
             hooks = self.__dict__.get("_hooks")
             if hooks is None:

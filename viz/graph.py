@@ -1,0 +1,271 @@
+"""The graph as plain data: what is drawn, saved as JSON, and compared in tests. It holds no tensor and no array.
+
+A `Graph` has nodes, edges, modules and skips. `viz.trace` makes one with a node for every op; collapsing and folding make
+another one of the same kind, in which one node stands for many.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMAT, VERSION = "tinygrad_tf.graph", 1
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An array in a few numbers, each rounded to six digits. `first` holds the first elements, or all of them if `full`."""
+
+    size: int
+    norm: float  # square root of the sum of squares
+    mean: float
+    std: float  # divided by n
+    min: float
+    max: float
+    nonfinite: int  # how many elements are NaN or inf; the other numbers are of the rest
+    first: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, array: Any, full: bool = False, count: int = 6) -> Numbers:
+        a = np.asarray(array)
+        flat = a.ravel()
+        shown = tuple(_round(x) for x in (flat if full else flat[:count]).tolist())
+        finite = flat.astype(np.float64, copy=False)
+        good = np.isfinite(finite)
+        if not good.all():
+            finite = finite[good]
+        if finite.size == 0:
+            return cls(a.size, 0.0, 0.0, 0.0, 0.0, 0.0, a.size, shown)
+        mean, square = float(finite.mean()), float(np.dot(finite, finite))
+        std = float(np.sqrt(max(square / finite.size - mean * mean, 0.0))) if abs(mean) < 1e3 else float(finite.std())
+        low, high = float(finite.min()), float(finite.max())
+        return cls(a.size, *map(_round, (square**0.5, mean, std, low, high)), a.size - finite.size, shown)
+
+    @property
+    def item(self) -> float | None:
+        """The number itself, of a scalar."""
+        return self.first[0] if self.size == 1 and self.first else None
+
+
+def _round(x: float) -> float:
+    return float(f"{x:.6g}") + 0.0  # no -0
+
+
+@dataclass(frozen=True)
+class Node:
+    """Something that is drawn: a value and what made it, or a module that was collapsed.
+
+    kind: "op", "input", "parameter", "constant", "output", "module" (one collapsed call) or "fold" (a run of equal ones).
+    """
+
+    id: str  # the same in every process: module path, op, counter
+    kind: str
+    label: str  # what the picture says first: the op, the name, the number
+    op: str = ""  # of kind "op"
+    name: str = ""  # the reader's name of it: a variable, a parameter's path
+    shape: tuple[int, ...] | None = None  # of the value
+    dtype: str = ""
+    module: str = ""  # id of the innermost module call around it
+    order: int = 0  # when it was made: forward runs in this order, backward in the reverse
+    settings: dict[str, str] = field(default_factory=dict)  # of an op: keyword -> as it is shown
+    line: str = ""  # `file:line` of the code that made it, where a recording saw it
+    value: Numbers | None = None
+    grad: Numbers | None = None  # None: no gradient has arrived
+    trained: bool = False  # whether a gradient can flow into it
+    loss: bool = False  # the scalar that was traced
+    kept: int = 0  # bytes that its rule keeps for backward and that no earlier node kept
+    parameters: int = 0  # how many numbers are learned: of a parameter, or of all inside a module
+    ops: int = 1  # how many op calls it stands for: 1 of an op, 0 of a leaf
+    badge: int = 0  # skips that lie wholly inside it
+    members: tuple[str, ...] = ()  # of a fold: ids of the module calls in it
+    rail: bool = False  # of a fold: whether an unbroken skip path runs through it from its input to its output
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value that goes into an op: from the node that holds it to the node that uses it."""
+
+    source: str
+    target: str
+    slot: int = 0  # which input of the target
+    name: str = ""  # what the target calls that input
+    skips: tuple[str, ...] = ()  # ids of the skips whose identity path runs over this edge
+    grad: Numbers | None = None  # the share of the gradient that came back along it
+    count: int = 1  # how many edges of the full graph it stands for
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.source, self.target, self.slot
+
+
+@dataclass(frozen=True)
+class Module:
+    """One call of a module. A module that is called twice has two of them."""
+
+    id: str
+    path: str  # dotted, as in named_modules(); "" of the outermost
+    kind: str  # its class
+    parent: str = ""  # id of the call around it
+    parameters: int = 0  # numbers learned inside, each shared one once
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A residual path: `target` adds what a branch made of `source` to `source` itself.
+
+    kind: "identity", or, if annotated so, "scaled" or "projected". `length` counts the ops on the way (dropout, cast, reshape).
+    """
+
+    id: str
+    source: str
+    target: str
+    kind: str = "identity"
+    annotated: bool = False  # written as residual(x, branch), not found by its form
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and edges in the order of computing, the module calls, and the skips that are still visible.
+
+    A skip that lies wholly inside a collapsed module is no longer in `skips`; that node's `badge` counts it.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    modules: tuple[Module, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    title: str = ""
+    notes: tuple[str, ...] = ()  # what the caption has to say: what was collapsed, where a graph stops
+
+    def __getitem__(self, id: str) -> Node:
+        return self.by_id[id]
+
+    @property
+    def by_id(self) -> dict[str, Node]:
+        return self._index("_by_id", lambda: {node.id: node for node in self.nodes})
+
+    @property
+    def module_by_id(self) -> dict[str, Module]:
+        return self._index("_modules", lambda: {module.id: module for module in self.modules})
+
+    @property
+    def incoming(self) -> dict[str, list[Edge]]:
+        """Node id -> the edges into it, by slot."""
+        return self._index("_incoming", lambda: self._edges_by("target"))
+
+    @property
+    def outgoing(self) -> dict[str, list[Edge]]:
+        return self._index("_outgoing", lambda: self._edges_by("source"))
+
+    def _edges_by(self, end: str) -> dict[str, list[Edge]]:
+        found: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            found[getattr(edge, end)].append(edge)
+        return found
+
+    def _index(self, name: str, make: Any) -> Any:
+        if name not in self.__dict__:
+            object.__setattr__(self, name, make())
+        return self.__dict__[name]
+
+    @property
+    def skip_count(self) -> int:
+        """Residual paths, drawn and counted in badges: the same under every collapse and fold."""
+        return len(self.skips) + sum(node.badge for node in self.nodes)
+
+    def modules_around(self, module: str) -> Iterator[Module]:
+        """The module call with this id and those around it, the innermost first; none for ""."""
+        while module:
+            call = self.module_by_id[module]
+            yield call
+            module = call.parent
+
+    def replace(self, **changes: Any) -> Graph:
+        return replace(self, **changes)
+
+    def __repr__(self) -> str:
+        return f"<Graph: {len(self.nodes)} nodes, {len(self.edges)} edges, {len(self.modules)} module calls, {self.skip_count} skips>"
+
+    # -------------------------------------------------------------------------------------------- JSON
+
+    def to_json(self) -> str:
+        """The whole graph, one item a line, in a stable order; fields that hold their default are left out."""
+        out = ["{", f' "format": {json.dumps(FORMAT)}, "version": {VERSION},', f' "title": {_dump(self.title)},',
+               f' "notes": {_dump(list(self.notes))},']  # fmt: skip
+        for i, (name, items) in enumerate(self._tables()):
+            rows = ",\n".join("  " + _dump(_plain(item)) for item in items)
+            out.append(f' "{name}": [' + (f"\n{rows}\n ]" if rows else "]") + ("," if i < 3 else ""))
+        return "\n".join([*out, "}", ""])
+
+    def _tables(self) -> tuple[tuple[str, tuple], ...]:
+        return ("modules", self.modules), ("nodes", self.nodes), ("edges", self.edges), ("skips", self.skips)
+
+    @classmethod
+    def from_json(cls, text: str) -> Graph:
+        """The graph that `to_json` wrote. ValueError, with the reason, for anything else."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"this is no graph: not JSON ({error})") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f'this is no graph: the field "format" is not "{FORMAT}"')
+        if data.get("version") != VERSION:
+            raise ValueError(f"this graph has version {data.get('version')!r}; this program reads version {VERSION}")
+        try:
+            kinds = {"nodes": Node, "edges": Edge, "modules": Module, "skips": Skip}
+            tables = {name: tuple(_made(kind, row) for row in data[name]) for name, kind in kinds.items()}
+            graph = cls(title=data["title"], notes=tuple(data["notes"]), **tables)
+            graph._check()
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this graph is damaged: {type(error).__name__}: {error}") from None
+        return graph
+
+    def _check(self) -> None:
+        """Every end of an edge and of a skip, and every module named, must be there; ids are unique."""
+        if len(self.by_id) != len(self.nodes) or len(self.module_by_id) != len(self.modules):
+            raise ValueError("this graph is damaged: an id stands twice")
+        ends = [end for item in (*self.edges, *self.skips) for end in (item.source, item.target)]
+        inside = [node.module for node in self.nodes] + [module.parent for module in self.modules]
+        for missing in [end for end in ends if end not in self.by_id] + [m for m in inside if m and m not in self.module_by_id]:
+            raise ValueError(f"this graph is damaged: nothing has the id {missing!r}")
+        for module in self.modules:
+            seen = {module.id}
+            for around in self.modules_around(module.parent):
+                if around.id in seen:
+                    raise ValueError(f"this graph is damaged: the module {module.id!r} lies inside itself")
+                seen.add(around.id)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Graph:
+        """Read a graph that was saved as JSON."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+
+def _dump(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(item: Any) -> dict:
+    """The fields of a dataclass that differ from their defaults."""
+    full = asdict(item)
+    for numbers in (full.get("value"), full.get("grad")):
+        if numbers is not None:  # JSON has no NaN and no inf: they are written as words
+            numbers["first"] = [x if np.isfinite(x) else str(x) for x in numbers["first"]]
+    defaults = {f.name: f.default_factory() if callable(f.default_factory) else f.default for f in fields(item)}
+    return {name: value for name, value in full.items() if value != defaults[name]}
+
+
+def _made(kind: Any, row: dict) -> Any:
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    for name in ("value", "grad"):
+        if values.get(name) is not None:
+            numbers = dict(values[name])
+            numbers["first"] = tuple(float(x) for x in numbers["first"])
+            values[name] = Numbers(**numbers)
+    return kind(**values)
