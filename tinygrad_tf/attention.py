@@ -12,9 +12,11 @@ axis, when that is short, take three times as long as over the one before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
+
+from .threads import in_parts
 
 BLOCK = 64  # queries in a block: with 32 the calls cost more, with 128 the masked half does
 KEEP = 256  # keys up to which the weights stay until backward
@@ -22,15 +24,15 @@ CHUNK = 1 << 18  # scores worked on at a time: what fits a core's cache beside k
 
 
 def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
-    """(B, H, T, E), and for backward: (block size, whether weights are kept, for each block its weights or logarithms)."""
+    """(B, H, T, E), and for backward: (the blocks, whether weights are kept, for each block its weights or logarithms)."""
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     if k.shape != (b, groups, s, d) or h % groups:
         raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape} are not (B, H, T, D), (B, G, S, D), (B, G, S, E)")
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
-    block = block or BLOCK
-    keep = s <= KEEP
-    out, saved = _like(b, h, t, e, q.dtype), []
-    for number, (at, rows, keys) in enumerate(_blocks(b, h, t, s, causal, block)):
+    keep, chunks = s <= KEEP, _chunks(b, h, t, s, causal, block)
+    out, saved = _like(b, h, t, e, q.dtype), [None] * sum(map(len, chunks))
+
+    def look(number, at, rows, keys):
         w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, :keys], bias, mask, causal, at, rows, keys)
         top = w.max(axis=-2, keepdims=True) if keys else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
         if mask is not None or causal is not None or bias is not None:
@@ -41,17 +43,19 @@ def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
         total[total == 0] = 1
         if keep:
             w /= total
-            saved.append(w)
+            saved[number] = w
         else:
             top += np.log(total)
-            saved.append(top)
+            saved[number] = top
         if dropout:
             w = w * dropped(w.shape, dropout, seed, number, w.dtype)
         read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys])
         if not keep:
             read /= total.swapaxes(-1, -2)
         out[at, :, rows] = read.reshape(read.shape[0], h, *read.shape[-2:])
-    return out, (block, keep, saved)
+
+    _each(look, chunks, b * h * t * s)
+    return out, (chunks, keep, saved)
 
 
 def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out):
@@ -65,15 +69,16 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out
     dq = _like(b, h, t, d, q.dtype)
     dk, dv = _like(b, groups, s, d, q.dtype, np.zeros), _like(b, groups, s, e, q.dtype, np.zeros)
     dbias = None if bias is None else np.zeros(bias.shape, bias.dtype)
-    block, keep, parts = saved
-    for number, ((at, rows, keys), kept) in enumerate(zip(_blocks(b, h, t, s, causal, block), parts, strict=True)):
+    chunks, keep, kept = saved
+
+    def look_back(number, at, rows, keys):
         qs, gs = _grouped(q[at, :, rows] * scale, groups), _grouped(g[at, :, rows], groups)
         ks, vs = k[at, :, None, :keys], v[at, :, None, :keys]
         if keep:
-            w = kept
+            w = kept[number]
         else:
             w = _scores(qs, ks, bias, mask, causal, at, rows, keys)
-            w -= kept
+            w -= kept[number]
             np.exp(w, out=w)
         left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
         dv[at, :, :keys] += _over_group(np.matmul(w if left is None else w * left, gs))
@@ -87,6 +92,8 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out
         dk[at, :, :keys] += _over_group(np.matmul(ds, qs))
         dqs = np.matmul(ds.swapaxes(-1, -2), ks)
         np.multiply(dqs.reshape(dqs.shape[0], h, *dqs.shape[-2:]), scale, out=dq[at, :, rows])
+
+    _each(look_back, chunks, b * h * t * s if dbias is None else 0)  # a bias may serve all chunks: they add to it in turn
     return (dq, dk, dv) if dbias is None else (dq, dk, dv, dbias)
 
 
@@ -99,21 +106,35 @@ def dropped(shape, p, seed, number, dtype):
 def dropped_everywhere(b, h, groups, t, s, causal, block, p, seed, dtype):
     """(B, H, T, S)   the same for all blocks at once: what the composed twin uses."""
     whole = np.zeros((b, h, t, s), dtype)
-    for number, (at, rows, keys) in enumerate(_blocks(b, h, t, s, causal, block or BLOCK)):
+    for number, at, rows, keys in chain(*_chunks(b, h, t, s, causal, block)):
         shape = (at.stop - at.start, groups, h // groups, keys, rows.stop - rows.start)
         part = dropped(shape, p, seed, number, whole.dtype)
         whole[at, :, rows, :keys] = part.reshape(shape[0], h, *shape[3:]).swapaxes(-1, -2)
     return whole
 
 
-def _blocks(b, h, t, s, causal, block) -> Iterator[tuple[slice, slice, int]]:
-    """(batch entries, queries, number of keys that these may look at)"""
-    for i in range(0, t, block):
-        j = min(i + block, t)
-        keys = s if causal is None else min(max(j + causal, 0), s)
-        step = max(1, CHUNK // max(1, h * (j - i) * keys))
-        for at in range(0, b, step):
-            yield slice(at, min(at + step, b)), slice(i, j), keys
+def _chunks(b, h, t, s, causal, block) -> list[list[tuple[int, slice, slice, int]]]:
+    """For each chunk of batch entries, its blocks: (number, batch entries, queries, how many keys these may look at)."""
+    block = block or BLOCK
+    size, chunks, number = max(1, CHUNK // max(1, h * min(block, t) * s)), [], 0
+    for first in range(0, b, size):
+        at, blocks = slice(first, min(first + size, b)), []
+        for i in range(0, t, block):
+            rows = slice(i, min(i + block, t))
+            blocks.append((number, at, rows, s if causal is None else min(max(rows.stop + causal, 0), s)))
+            number += 1
+        chunks.append(blocks)
+    return chunks
+
+
+def _each(work, chunks, scores):
+    """Call work on every block. A chunk stays on one thread: its blocks add to the same gradients, always in the same order."""
+
+    def part(chunks):
+        for block in chain(*chunks):
+            work(*block)
+
+    in_parts(part, chunks, numbers=scores)
 
 
 def _scores(q, k, bias, mask, causal, at, rows, keys):

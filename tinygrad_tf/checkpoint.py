@@ -39,13 +39,13 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+        _sync_folder(path.parent)
     except BaseException as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError):
             error.filename = str(path)  # a full disk names no file, and nobody knows the one beside
         raise
-    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

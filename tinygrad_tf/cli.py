@@ -1,27 +1,32 @@
 """The command `tinygrad-tf`. A mistake of the user ends in one line on stderr and exit status 2, never in a traceback."""
 
+import signal
+import sys
+
+# In a process of the command's own, until `main` takes over, Ctrl-C ends it at once and without a traceback.
+if sys.orig_argv[1:3] == ["-m", "tinygrad_tf"] or any(
+    word.endswith(("tinygrad-tf", "tinygrad-tf.exe")) for word in sys.orig_argv[:2]
+):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import errno
 import os
 import re
 import shutil
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
-
-try:
-    import typer
-except KeyboardInterrupt:  # `main` is not there yet
-    sys.exit(INTERRUPTED)
+import typer
 
 from . import __version__
 from .runfolder import RunError
 from .settings import PRESETS, SettingError, TrainConfig, option
+
+INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
+NARROW = 60  # columns of a terminal
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
                   help="A small deep-learning framework to read in an evening.")
@@ -96,7 +101,7 @@ def train(
 def sample(
     run: Annotated[Path, typer.Argument(parser=path, help="Folder of a run, or its checkpoint file.")],
     prompt: Annotated[str, typer.Option(
-        help="Text to go on from (default: the end of a held-out paragraph, which is not shown, so that a new one begins).")] = "",
+        help="Text to go on from (default: the end of a held-out paragraph, not shown, so that a new one begins).")] = "",
     tokens: Annotated[int, typer.Option(help="Number of new characters.", min=0)] = 500,
     temperature: Annotated[float, typer.Option(help="0 always takes the most probable character.")] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Only the k most probable characters.")] = None,
@@ -152,7 +157,10 @@ def run_command(arguments: list[str]) -> int:
     """Run one command line; return its exit status, with any error told in one line on stderr."""
     UsageError: Any = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
     try:
+        _add_plugins(arguments)
         command = typer.main.get_command(app)
+        if shutil.get_terminal_size().columns < NARROW:
+            _write_help_below(command)
         # Not command.main(): that one has ways of its own to end after Ctrl-C or a closed pipe.
         with command.make_context("tinygrad-tf", arguments) as context:
             command.invoke(context)
@@ -173,9 +181,36 @@ def run_command(arguments: list[str]) -> int:
         return _fail("out of memory; end other programs, or take a smaller model")
     except OSError as error:
         room = "; make room there, or name a folder on another disk" if error.errno == errno.ENOSPC else ""
-        return _fail((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + room)
+        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}{room}")
     except ValueError as error:
         return _fail(str(error))
+
+
+def _add_plugins(arguments: list[str]) -> None:
+    """Let other packages add their commands to `app`, unless the command line names one that is there already."""
+    if arguments and arguments[0] in [command.callback.__name__ for command in app.registered_commands if command.callback]:
+        return
+    from importlib.metadata import entry_points  # takes a while
+
+    for entry in entry_points(group="tinygrad_tf.commands"):
+        entry.load()(app)
+
+
+def _write_help_below(command: Any) -> None:
+    """Let the help put what an option does below its name: side by side they need more columns than there are."""
+
+    class Below(command.context_class.formatter_class):
+        def __init__(self, **settings: Any):
+            super().__init__(**{**settings, "width": max(20, shutil.get_terminal_size().columns - 1)})
+
+        def write_dl(self, rows: Any, col_max: int = 6, col_spacing: int = 2) -> None:
+            super().write_dl(rows, col_max, col_spacing)
+
+    class Context(command.context_class):
+        formatter_class = Below
+
+    for each in (command, *command.commands.values()):
+        each.context_class = Context
 
 
 def _fail(message: str, status: int = 2, prefix: str = "error: ") -> int:

@@ -163,7 +163,7 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
         try:
             value, rule = function(*arrays, **settings)
         except (ValueError, IndexError, TypeError, OverflowError) as error:
-            raise describe(error, call, arrays, settings, state.scope) from error
+            raise describe(error, call, args, settings, state.scope) from error
         if type(value) is not np.ndarray:
             value = np.asarray(value)
         if cls is None:

@@ -9,19 +9,22 @@ import numpy as np
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@"}
 
 
-def describe(error: Exception, op: Any, arrays: list, settings: dict, scope: Any) -> Exception:
+def describe(error: Exception, op: Any, args: tuple, settings: dict, scope: Any) -> Exception:
     """The same kind of error, in one line: op, shapes, reason, module path.
 
-    As in `matmul: (4, 6, 32) @ (64, 3): inner sizes 32 and 64 differ [blocks.2.ffn.up]`.
+    As in `matmul: (4, 6, 32) @ (64, 3): inner sizes 32 and 64 differ [blocks.2.ffn.up]`. Its attribute `call` holds what was
+    called: (op, args, settings, scope).
     """
-    shapes = [np.shape(a) for a in arrays]
+    shapes = [a.shape if hasattr(a, "shape") else np.shape(a) for a in args]
     shown = f" {INFIX.get(op.name, ',')} ".replace(" , ", ", ").join(str(shape) for shape in shapes)
     options = {k: v for k, v in settings.items() if isinstance(v, (int, float, bool, str, tuple))}
     if options:
         shown += f" with {', '.join(f'{k}={v}' for k, v in options.items())}"
     where = f" [{scope.path}]" if scope is not None and scope.path else ""
     kind = type(error) if type(error) in (ValueError, IndexError, TypeError, OverflowError) else ValueError
-    return kind(f"{op.name}: {shown}: {_reason(op.name, shapes, error)}{where}")
+    described: Any = kind(f"{op.name}: {shown}: {_reason(op.name, shapes, error)}{where}")
+    described.call = op, args, settings, scope
+    return described
 
 
 def _reason(name: str, shapes: list[tuple[int, ...]], error: Exception) -> str:

@@ -7,6 +7,7 @@ compares value and gradients of every pair. Arrays made inside a function are it
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from . import ops, special
 from .attention import attend, attend_back, dropped_everywhere
 from .engine import op, plain
 from .ops import axes, getitem, matmul, reshape
+from .threads import in_parts, worth
 
 # ------------------------------------------------------------------------------------------------ linear
 
@@ -26,7 +28,7 @@ def linear(x, w, *bias):
     """
     shape, count = x.shape, math.prod(x.shape[:-1])
     rows = ops.dense(x.reshape(count, shape[-1]))
-    y = rows @ w.T
+    y = _product(rows, w.T)
     if bias:
         y += bias[0]
     n_out = w.shape[0]
@@ -34,7 +36,7 @@ def linear(x, w, *bias):
     def flat(g):
         return ops.dense(g.reshape(count, n_out))
 
-    rules = (lambda g: (flat(g) @ w).reshape(shape), lambda g: flat(g).T @ rows, lambda g: _over_rows(g))
+    rules = (lambda g: _product(flat(g), w).reshape(shape), lambda g: _product(flat(g).T, rows), lambda g: _over_rows(g))
     return y.reshape(*shape[:-1], n_out), rules[: 2 + len(bias)]
 
 
@@ -42,6 +44,19 @@ def linear(x, w, *bias):
 def _(x, w, *bias):
     y = matmul(x, np.swapaxes(w, 0, 1))
     return y + bias[0] if bias else y
+
+
+AT_ONCE = 128  # multiplications of a product in the time in which a whole elementwise op goes through one number
+
+
+def _product(a, b):
+    """(m, k), (k, n) -> (m, n)   a @ b, some rows on each thread if it is large"""
+    numbers = a.size * b.shape[1] // AT_ONCE
+    if not worth(len(a), numbers):
+        return a @ b
+    y = np.empty((len(a), b.shape[1]), a.dtype)
+    in_parts(lambda a, y: np.matmul(a, b, out=y), a, y, numbers=numbers)
+    return y
 
 
 @op
@@ -58,7 +73,7 @@ def embedding(weight, *, ids):
         if shape[0] <= 512:
             one_hot = np.zeros((shape[0], flat.size), dtype=g.dtype)
             one_hot[flat, np.arange(flat.size)] = 1
-            return one_hot @ rows
+            return _product(one_hot, rows)
         out = np.zeros(shape, dtype=g.dtype)
         if flat.size:
             order = np.argsort(flat, kind="stable")
@@ -178,22 +193,33 @@ def layer_norm(x, *affine, eps=1e-5):
     With n the normalised row and h = g * gain: dx = (h - mean(h) - n * mean(h * n)) / sqrt(var + eps);
     dgain = sum(g * n);  dshift = sum(g). The variance divides by d.
     """
-    n = x - _mean(x)
-    r = 1 / np.sqrt(_mean(n, n) + eps)
-    n *= r
-    y = n * affine[0] if affine else n
-    if len(affine) > 1:
-        y += affine[1]
+    d, gain, shift = x.shape[-1], affine[:1], affine[1:]
+    n = np.empty((x.size // d if d else 0, d), x.dtype)
+    r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if affine else n
 
-    def rule(g):
-        h = g * affine[0] if affine else g.copy()
+    def value(x, n, r, y):
+        np.subtract(x, _mean(x), out=n)
+        np.divide(1, np.sqrt(_mean(n, n) + eps), out=r)
+        n *= r
+        if gain:
+            np.multiply(n, gain[0], out=y)
+        if shift:
+            y += shift[0]
+
+    def slope(g, n, r, h):
+        np.multiply(g, gain[0] if gain else 1, out=h)
         along = _mean(h, n)
         h -= _mean(h)
         h -= n * along
         h *= r
-        return (h, *(_over_rows(g, n), _over_rows(g))[: len(affine)])
 
-    return y, rule
+    def rule(g):
+        g, h = g.reshape(n.shape), np.empty_like(n)
+        in_parts(slope, g, n, r, h, numbers=n.size)
+        return h.reshape(x.shape), *[_over_rows(g, n) for _ in gain], *[_over_rows(g) for _ in shift]
+
+    in_parts(value, x.reshape(n.shape), n, r, y, numbers=n.size)
+    return y.reshape(x.shape), rule
 
 
 @layer_norm.reference
@@ -210,17 +236,28 @@ def rms_norm(x, *gain, eps=1e-6):
 
     With n the normalised row and h = g * gain: dx = (h - n * mean(h * n)) / sqrt(mean(x^2) + eps);  dgain = sum(g * n).
     """
-    r = 1 / np.sqrt(_mean(x, x) + eps)
-    n = x * r
-    y = n * gain[0] if gain else n
+    d = x.shape[-1]
+    n = np.empty((x.size // d if d else 0, d), x.dtype)
+    r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if gain else n
 
-    def rule(g):
-        h = g * gain[0] if gain else g.copy()
+    def value(x, n, r, y):
+        np.divide(1, np.sqrt(_mean(x, x) + eps), out=r)
+        np.multiply(x, r, out=n)
+        if gain:
+            np.multiply(n, gain[0], out=y)
+
+    def slope(g, n, r, h):
+        np.multiply(g, gain[0] if gain else 1, out=h)
         h -= n * _mean(h, n)
         h *= r
-        return (h, _over_rows(g, n)) if gain else (h,)
 
-    return y, rule
+    def rule(g):
+        g, h = g.reshape(n.shape), np.empty_like(n)
+        in_parts(slope, g, n, r, h, numbers=n.size)
+        return h.reshape(x.shape), *[_over_rows(g, n) for _ in gain]
+
+    in_parts(value, x.reshape(n.shape), n, r, y, numbers=n.size)
+    return y.reshape(x.shape), rule
 
 
 @rms_norm.reference
@@ -230,34 +267,52 @@ def _(x, *gain, eps=1e-6):
 
 
 def _mean(a, b=None):
-    """(..., d) -> (..., 1)   the mean of a * b (or of a) in each row; as products of matrices, which beat NumPy's mean"""
+    """(n, d) -> (n, 1)   the mean of a * b (or of a) in each row; as products of matrices, which beat NumPy's mean"""
     if b is None:
-        return (a @ np.full((a.shape[-1], 1), 1 / a.shape[-1], a.dtype)) if a.ndim > 1 else a.mean(keepdims=True)
+        return a @ _even(a.shape[-1], a.dtype)
     return (np.vecdot(a, b) * a.dtype.type(1 / a.shape[-1]))[..., None]
 
 
+@cache
+def _even(d, dtype):
+    """(d, 1)   the weights of a mean"""
+    return np.full((d, 1), 1 / d, dtype)
+
+
 def _over_rows(a, b=None):
-    """(..., d) -> (d,)   the sum of a * b (or of a) over all rows"""
+    """(..., d) -> (d,)   the sum of a * b (or of a) over all rows; a thread takes some of the columns, so that no sum is cut"""
     a = a.reshape(-1, a.shape[-1])
+    total = np.empty(a.shape[1], a.dtype)
     if b is None:
-        return np.ones(len(a), a.dtype) @ a
-    return np.einsum("nd,nd->d", a, b.reshape(a.shape))
+        in_parts(lambda a, total: np.matmul(a, np.ones(a.shape[1], a.dtype), out=total), a.T, total, numbers=a.size)
+    else:
+        in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
+    return total
 
 
 # ------------------------------------------------------------------------------------------------ activations
 
-PIECE = 1 << 15  # numbers
+PIECE = 1 << 16  # numbers
 
 
-def _in_pieces(formula, like, *arrays):
-    """formula(*arrays) elementwise, piece by piece: a long formula then meets each piece in the core's cache."""
-    if like.size <= PIECE:
-        return formula(*arrays)
-    y = np.empty(like.shape, like.dtype)
-    flat, parts = y.reshape(-1), [a.reshape(-1) for a in arrays]
-    for i in range(0, y.size, PIECE):
-        flat[i : i + PIECE] = formula(*(part[i : i + PIECE] for part in parts))
-    return y
+def _in_pieces(formula, *arrays):
+    """formula(*arrays), elementwise into the last ones, piece by piece: a long formula then meets each in the core's cache."""
+    size = arrays[0].size
+    if size <= PIECE:
+        formula(*arrays)
+        return
+
+    def part(*arrays):
+        step = PIECE if arrays[0].size == size else 2 * PIECE  # threads get in each other's way less often with long pieces
+        for i in range(0, arrays[0].size, step):
+            formula(*[a[i : i + step] for a in arrays])
+
+    in_parts(part, *[a.reshape(-1) for a in arrays], numbers=size)
+
+
+def _blank(x):
+    """An array of the shape and dtype of x to write in, whatever the strides of x."""
+    return np.empty(x.shape, x.dtype)
 
 
 @op
@@ -266,19 +321,28 @@ def gelu(x):
 
     dx = g * (P(x) + x * p(x)), p the density.
     """
-    below = _in_pieces(special.normal_below, x, x)
+    below, y = _blank(x), _blank(x)
 
-    def slope(g, x, below):
-        d = np.asarray(x * x)
+    def value(x, below, y):
+        special.normal_below(x, out=below)
+        np.multiply(x, below, out=y)
+
+    def slope(g, x, below, d):
+        np.multiply(x, x, out=d)
         d *= -0.5
         np.exp(d, out=d)
         d *= x
         d *= 1 / math.sqrt(2 * math.pi)
         d += below
         d *= g
-        return d
 
-    return x * below, (lambda g: _in_pieces(slope, x, g, x, below),)
+    def rule(g):
+        d = _blank(x)
+        _in_pieces(slope, g, x, below, d)
+        return (d,)
+
+    _in_pieces(value, x, below, y)
+    return y, rule
 
 
 @gelu.reference
@@ -302,16 +366,20 @@ def gelu_tanh(x):
     dx = g * ((1 + t) / 2 + x * (1 - t^2) / 2 * sqrt(2/pi) * (1 + 0.134145 x^2)).
     """
 
-    def value(x):
-        t = np.asarray(x * x)
+    t, y = _blank(x), _blank(x)
+
+    def value(x, t, y):
+        np.multiply(x, x, out=t)
         t *= 0.044715 * _TANH_SCALE
         t += _TANH_SCALE
         t *= x
         np.tanh(t, out=t)
-        return t
+        np.add(t, 1, out=y)
+        y *= x
+        y *= 0.5
 
-    def slope(g, x, t):
-        d = np.asarray(x * x)
+    def slope(g, x, t, d):
+        np.multiply(x, x, out=d)
         d *= 3 * 0.044715 * _TANH_SCALE
         d += _TANH_SCALE
         d *= x
@@ -320,13 +388,14 @@ def gelu_tanh(x):
         d += 1
         d *= g
         d *= 0.5
-        return d
 
-    t = _in_pieces(value, x, x)
-    y = np.asarray(t + 1)
-    y *= x
-    y *= 0.5
-    return y, (lambda g: _in_pieces(slope, x, g, x, t),)
+    def rule(g):
+        d = _blank(x)
+        _in_pieces(slope, g, x, t, d)
+        return (d,)
+
+    _in_pieces(value, x, t, y)
+    return y, rule
 
 
 @gelu_tanh.reference
@@ -340,8 +409,26 @@ def silu(x):
 
     dx = g * s * (1 + x * (1 - s)).
     """
-    s = _in_pieces(_sigmoid, x, x)
-    return x * s, (lambda g: _in_pieces(lambda g, x, s: g * (s * (1 + x * (1 - s))), x, g, x, s),)
+    s, y = _blank(x), _blank(x)
+
+    def value(x, s, y):
+        _sigmoid(x, s)
+        np.multiply(x, s, out=y)
+
+    def slope(g, x, s, d):
+        np.subtract(1, s, out=d)
+        d *= x
+        d += 1
+        d *= s
+        d *= g
+
+    def rule(g):
+        d = _blank(x)
+        _in_pieces(slope, g, x, s, d)
+        return (d,)
+
+    _in_pieces(value, x, s, y)
+    return y, rule
 
 
 @silu.reference
@@ -357,26 +444,30 @@ def swiglu(gate, up):
     """
     if gate.shape != up.shape:
         raise ValueError("gate and up must have one shape")
-    s = _in_pieces(_sigmoid, gate, gate)
+    s, y = _blank(gate), _blank(gate)
 
-    def slope(g, gate, up, s):
-        d = np.asarray(1 - s)
-        d *= gate
-        d += 1
-        d *= s
-        d *= up
-        d *= g
-        return d
+    def value(gate, up, s, y):
+        _sigmoid(gate, s)
+        np.multiply(gate, s, out=y)
+        y *= up
 
-    def product(a, b, c):
-        y = np.asarray(a * b)
-        y *= c
-        return y
+    def slopes(g, gate, up, s, dgate, dup):
+        np.multiply(gate, s, out=dup)
+        dup *= g
+        np.subtract(1, s, out=dgate)
+        dgate *= gate
+        dgate += 1
+        dgate *= s
+        dgate *= up
+        dgate *= g
 
-    return _in_pieces(product, gate, gate, s, up), lambda g: (
-        _in_pieces(slope, gate, g, gate, up, s),
-        _in_pieces(product, gate, gate, s, g),
-    )
+    def rule(g):
+        dgate, dup = _blank(gate), _blank(up)
+        _in_pieces(slopes, g, gate, up, s, dgate, dup)
+        return dgate, dup
+
+    _in_pieces(value, gate, up, s, y)
+    return y, rule
 
 
 @swiglu.reference
@@ -384,13 +475,12 @@ def _(gate, up):
     return gate * ops.sigmoid(gate) * up
 
 
-def _sigmoid(x):
-    s = np.asarray(-x)
+def _sigmoid(x, s):
+    np.negative(x, out=s)
     with np.errstate(over="ignore"):  # e ** -x = inf far below zero, where s is 0
         np.exp(s, out=s)
     s += 1
     np.divide(1, s, out=s)
-    return s
 
 
 # ------------------------------------------------------------------------------------------------ positions and attention

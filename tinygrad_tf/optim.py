@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ import numpy as np
 from .dtypes import as_array
 from .engine import mark_written
 from .tensor import Tensor
+from .threads import in_parts
 
-PIECE = 1 << 15  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
+PIECE = 1 << 16  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
 
 
 class _Flat:
@@ -45,9 +47,9 @@ class _Flat:
     def check(self) -> None:
         """Refuse a step that could not be taken whole."""
         for p in self.params:
-            if p.dtype != self.data.dtype:
+            if p.array.dtype != self.data.dtype:
                 raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {self.data.dtype}: make a new one")
-            if p.grad is not None and p.grad.shape != p.shape:
+            if p.grad is not None and p.grad.array.shape != p.array.shape:
                 raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
 
     def gather(self) -> Iterator[tuple[slice, int]]:
@@ -56,11 +58,11 @@ class _Flat:
         Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
         """
         self.adopt()
+        in_parts(self._copy, self.params, self.parts, numbers=self.grad.size)
         start, stop, count = 0, 0, 0
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
             if p.grad is None:
                 continue
-            self.grad[part] = p.grad.array.reshape(-1)
             self.steps[i] += 1
             if (part.start, self.steps[i]) != (stop, count):
                 if stop > start:
@@ -69,6 +71,11 @@ class _Flat:
             stop = part.stop
         if stop > start:
             yield slice(start, stop), count
+
+    def _copy(self, params: list[Tensor], parts: list[slice]) -> None:
+        for p, part in zip(params, parts, strict=True):
+            if p.grad is not None:
+                self.grad[part] = p.grad.array.reshape(-1)
 
 
 class Optimizer:
@@ -117,10 +124,14 @@ class Optimizer:
         """Update every parameter that has a gradient."""
         for group, flat in self._checked():
             for part, count in flat.gather():
-                for at in range(part.start, part.stop, PIECE):
-                    piece = slice(at, min(at + PIECE, part.stop))
-                    self.update(group, count, flat.data[piece], flat.grad[piece], *(m[piece] for m in flat.moments.values()))
+                work = partial(self._in_pieces, group, count)
+                arrays = [a[part] for a in (flat.data, flat.grad, *flat.moments.values())]
+                in_parts(work, *arrays, numbers=arrays[0].size)
             mark_written(flat.data)
+
+    def _in_pieces(self, group: dict[str, Any], step: int, *arrays: np.ndarray) -> None:
+        for at in range(0, arrays[0].size, PIECE):
+            self.update(group, step, *[a[at : at + PIECE] for a in arrays])
 
     def _checked(self) -> list[tuple[dict[str, Any], _Flat]]:
         """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
@@ -231,11 +242,11 @@ class Adam(Optimizer):
         g *= 1 - beta2
         v *= beta2
         v += g
+        unbias = math.sqrt(1 - beta2**step)  # of sqrt(v); drawn out of the fraction, it costs no pass of its own
         np.sqrt(v, out=g)
-        g *= 1 / math.sqrt(1 - beta2**step)
-        g += group["eps"]
+        g += group["eps"] * unbias
         np.divide(m, g, out=g)
-        g *= group["lr"] / (1 - beta1**step)
+        g *= group["lr"] * unbias / (1 - beta1**step)
         p -= g
 
 
@@ -273,10 +284,14 @@ class Muon(Optimizer):
     def step(self) -> None:
         for group, flat in self._checked():
             for part, _ in flat.gather():
-                for p, own in zip(flat.params, flat.parts, strict=True):
-                    if part.start <= own.start < part.stop:
-                        self._move(group, *(a[own].reshape(p.shape) for a in (flat.data, flat.grad, *flat.moments.values())))
+                whole = zip(flat.params, flat.parts, strict=True)
+                own = [(p.shape, at) for p, at in whole if part.start <= at.start < part.stop]
+                in_parts(partial(self._move_all, group, flat), own, numbers=part.stop - part.start)
             mark_written(flat.data)
+
+    def _move_all(self, group: dict[str, Any], flat: _Flat, own: list[tuple[tuple[int, ...], slice]]) -> None:
+        for shape, at in own:
+            self._move(group, *(a[at].reshape(shape) for a in (flat.data, flat.grad, *flat.moments.values())))
 
     def _move(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, v: np.ndarray) -> None:
         v *= group["momentum"]

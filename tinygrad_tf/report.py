@@ -15,7 +15,7 @@ from .checkpoint import write_atomically
 
 MODES = ("auto", "bar", "plain", "none")
 VARIABLE = "TINYGRAD_TF_PROGRESS"
-WINDOW = 30  # seconds that speed and time left are taken from
+WINDOW, LEAST = 30, 20  # speed and time left are taken from the last so many seconds, and from so many steps at least
 BAR = 20  # characters
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -56,7 +56,7 @@ class Progress:
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
         """One step is done; `metrics` is its line of the metrics file."""
         self.marks.append((perf_counter(), step))
-        while len(self.marks) > 2 and self.marks[1][0] < self.marks[-1][0] - WINDOW:
+        while len(self.marks) > LEAST and self.marks[1][0] < self.marks[-1][0] - WINDOW:
             self.marks.popleft()
         self.losses.append(metrics["loss"])
         self.val_loss = metrics.get("val_loss", self.val_loss)
@@ -71,7 +71,7 @@ class Progress:
         """Training has ended, for whatever reason. What is said after this stands below the rest."""
 
     def speed(self) -> tuple[float, float]:
-        """(tokens per second, seconds left), as the last WINDOW seconds went, evaluations included."""
+        """(tokens per second, seconds left), as the last steps went, evaluations included."""
         (began, first), (now, step) = self.marks[0], self.marks[-1]
         seconds, done = max(now - began, 1e-9), step - first
         return done * self.tokens_per_step / seconds, seconds / done * (self.total - step)

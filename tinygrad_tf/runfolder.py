@@ -25,8 +25,8 @@ class RunError(ValueError):
     """A run that cannot start or go on. The message is one line that names the next step."""
 
 
-def shell_word(path: str | Path) -> str:
-    """A path as it can be pasted into a command line, whatever is in it and whatever standard output can show."""
+def typed(path: str | Path) -> str:
+    """A path as it is typed into a command line, whatever is in it and whatever standard output can show."""
     if sys.platform == "win32":
         return list2cmdline([str(path)])
     word = quote(str(path))
@@ -58,7 +58,7 @@ def refuse_if_taken(folder: Path) -> None:
     if not folder.is_dir():
         raise RunError(f"{folder} is a file; name a folder for the run")
     if (folder / CHECKPOINT).exists():
-        raise RunError(f"{folder} already holds a run; continue it with --resume {shell_word(folder)}, or name another folder")
+        raise RunError(f"{folder} already holds a run; continue it with --resume {typed(folder)}, or name another folder")
     # A run that died before its first checkpoint leaves its lock and perhaps an unfinished file.
     if any(entry.name != LOCK and entry.suffix != ".tmp" for entry in folder.iterdir()):
         raise RunError(f"{folder} is not empty and holds no run; name a new or an empty folder")
@@ -86,9 +86,12 @@ def locked(folder: Path) -> Iterator[None]:
             file.seek(0)
             owner = file.read(20).strip() or "unknown"
             raise RunError(f"{folder} is in use by process {owner}; wait for it, or name another folder") from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        try:
+            file.truncate(0)
+            os.write(file.fileno(), str(os.getpid()).encode())  # at once: what waits in a buffer fails a second time
+        except OSError as error:
+            error.filename = file.name
+            raise
         yield
 
 

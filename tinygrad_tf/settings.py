@@ -95,7 +95,7 @@ class TrainConfig:
         if not self.text:
             raise SettingError("text must be stories, tinyshakespeare or the path of a text file, not empty")
         if self.beta1 >= 1 or self.beta2 >= 1:
-            raise SettingError(f"beta1={self.beta1} and beta2={self.beta2}: each is below 1")
+            raise SettingError(f"beta1={self.beta1} and beta2={self.beta2}: each must be below 1")
         if self.min_lr > self.lr:
             raise SettingError(f"min_lr={self.min_lr} is above lr={self.lr}")
         if self.eval_overlap >= 1:

@@ -26,14 +26,20 @@ TANH_POLYNOMIAL = (  # p, constant term first
 _POWERS = np.polynomial.chebyshev.cheb2poly(SERIES)[::-1].tolist()
 
 
-def normal_below(x: np.ndarray) -> np.ndarray:
+def normal_below(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """(...) -> (...)   the share of a standard normal distribution that lies below x, in the dtype of x"""
-    return _series(x) if x.dtype == np.float64 else _tanh(x)
+    y = np.empty(x.shape, x.dtype) if out is None else out
+    if x.dtype == np.float64:
+        y[...] = _series(x)
+    else:
+        _tanh(x, y)
+    return y
 
 
-def _tanh(x: np.ndarray) -> np.ndarray:
-    square = np.asarray(np.minimum(x * x, 64))  # further out P is 0 or 1 to every digit
-    y = np.asarray(square * TANH_POLYNOMIAL[-1])
+def _tanh(x: np.ndarray, y: np.ndarray) -> None:
+    square = np.asarray(x * x)
+    np.minimum(square, 64, out=square)  # further out P is 0 or 1 to every digit
+    np.multiply(square, TANH_POLYNOMIAL[-1], out=y)
     for c in TANH_POLYNOMIAL[-2:0:-1]:
         y += c
         y *= square
@@ -42,7 +48,6 @@ def _tanh(x: np.ndarray) -> np.ndarray:
     np.tanh(y, out=y)
     y *= 0.5
     y += 0.5
-    return y
 
 
 def _series(x: np.ndarray) -> np.ndarray:

@@ -50,16 +50,31 @@ def _remainder(a: Any, b: Any) -> Tensor:
     return ops.sub(a, _floor_divide(a, b) * b)
 
 
+class RemovableHandle:
+    """What registering a hook returns: `remove()`, or a call, takes the hook away again; once more does no harm."""
+
+    __slots__ = ("remove",)
+
+    def __init__(self, remove: Callable[[], None]):
+        self.remove = remove
+
+    def __call__(self) -> None:
+        self.remove()
+
+
 class Tensor(Traced):
     """An n-dimensional array that remembers how it was computed.
 
-    `Tensor(data, requires_grad=False, dtype=None)` shares the memory of a NumPy array; `tensor(data)` copies.
+    `Tensor(data, requires_grad=False, dtype=None)` shares the memory of a NumPy array, and that of another tensor, but not
+    its graph, like `detach()`; `tensor(data)` copies.
     `array` is the NumPy array, `grad` the gradient (a Tensor, or None before backward).
     """
 
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: builtins.bool = False, dtype: Any = None):
+        if isinstance(data, (list, tuple)) and builtins.any(isinstance(x, Traced) and x.requires_grad for x in data):
+            raise RuntimeError("Tensor() of tensors that require a gradient would leave the graph: use stack(), or x.detach()")
         self.array = as_array(data, dtype)
         self.grad, self.node, self.hooks, self.base, self.viewed = None, None, None, None, False
         self.requires_grad = False
@@ -223,8 +238,8 @@ class Tensor(Traced):
         if not builtins.any(watch.__name__ == "keep" for watch in watchers):
             self.node.watchers = [*watchers, keep]
 
-    def register_hook(self, hook: Callable) -> Callable[[], None]:
-        """Call `hook(gradient)` in backward; what it returns, if anything, replaces the gradient. Returns the remover.
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(gradient)` in backward; what it returns, if anything, replaces the gradient.
 
         Hooks run in the order of registration, then `retain_grad` keeps what they made of the gradient.
         """
@@ -245,7 +260,7 @@ class Tensor(Traced):
             if holder is not None:
                 setattr(holder, field, [hook for hook in getattr(holder, field) if hook is not call])
 
-        return remove
+        return RemovableHandle(remove)
 
     # -------------------------------------------------------------------------------------------- NumPy meets Tensor
 

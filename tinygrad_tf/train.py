@@ -22,7 +22,7 @@ from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine
 from .report import Progress, draw_curves, progress
 from .run import Run
-from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken, shell_word
+from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken, typed
 from .settings import TrainConfig, option
 from .threads import threads_for
 
@@ -65,7 +65,7 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
         if stop:
             draw_curves(run.history, folder, c.preset, corpus.floor)
             raise BrokenPipeError if display.closed else KeyboardInterrupt(
-                f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {shell_word(folder)}")
+                f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {typed(folder)}")
 
 
 def _due(step: int, every: int) -> bool:
@@ -212,7 +212,8 @@ def _edited(path: Path, config: TrainConfig) -> str:
         return ""  # it is written again
     except (ValueError, AttributeError):
         other = ["no settings that can be read"]
-    return f"{path} has {'; '.join(other)}: the checkpoint counts, and options such as --steps change it" if other else ""
+    has = "; ".join(other)
+    return f"{path} has {has}: the checkpoint counts and overwrites it; options such as --steps change a run" if has else ""
 
 
 def _corpus(c: TrainConfig) -> Corpus:
@@ -256,7 +257,7 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, remark: st
         raise
     except OSError as error:  # of the files that are open here only one is written without a name for its errors
         raise RunError(f"{error.filename or folder / METRICS}: {error.strerror or error}; the last checkpoint is whole: "
-                       f"go on from it with --resume {shell_word(folder)} once this is mended") from error
+                       f"go on from it with --resume {typed(folder)} once this is mended") from error
     finally:
         display.stop()
     return run
@@ -280,7 +281,7 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     above = "" if corpus.floor is None else f", {loss / corpus.floor - 1:.1%} above the entropy of the text, {corpus.floor:.4f}"
     context = f", each after at least {c.context_only} others" if c.context_only else ""
     display.say(f"held-out loss {loss:.4f} nats per character over the whole split{context}{above}")
-    display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {shell_word(folder)}")
+    display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {typed(folder)}")
 
 
 def _lines(history: list[dict[str, Any]]) -> str:

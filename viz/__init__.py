@@ -1,9 +1,17 @@
-"""Reads a graph that `tinygrad_tf` recorded and draws it.
+"""Reads a graph that `tinygrad_tf` recorded and draws it, every residual path as a thick straight line.
 
-Everything about pictures belongs here: the graph as plain data, the drawings of it with every residual path
-marked, and the figures of the lessons. `viz` imports `tinygrad_tf`; `tinygrad_tf` never imports `viz`.
+    viz.draw(loss)                                    a picture, shown by a notebook
+    viz.draw(model, inputs=x, view="modules")         of a model; .save("model.svg") .html .png .pdf .dot .json
+    viz.trace(loss)                                   the graph as plain data
+    with viz.record(): ...                            keep values, gradients and lines for the drawing
+    viz.what_if(model, x, zero="blocks.0.attn")       with and without one branch, side by side
+
+`viz` imports `tinygrad_tf`; `tinygrad_tf` never imports `viz`.
 """
 
+from .draw import Drawing, draw
 from .graph import Graph
+from .ledger import ledger
 from .record import record
 from .trace import trace
+from .whatif import what_if

@@ -7,6 +7,7 @@ another one of the same kind, in which one node stands for many.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -41,10 +42,19 @@ class Numbers:
             finite = finite[good]
         if finite.size == 0:
             return cls(a.size, 0.0, 0.0, 0.0, 0.0, 0.0, a.size, shown)
-        mean, square = float(finite.mean()), float(np.dot(finite, finite))
-        std = float(np.sqrt(max(square / finite.size - mean * mean, 0.0))) if abs(mean) < 1e3 else float(finite.std())
         low, high = float(finite.min()), float(finite.max())
-        return cls(a.size, *map(_round, (square**0.5, mean, std, low, high)), a.size - finite.size, shown)
+        most = max(-low, high)
+        scale = most if most > 1e150 or 0 < most < 1e-150 else 1.0  # so that no square overflows or vanishes
+        if scale != 1.0:
+            finite = finite / scale
+        mean, square = float(finite.mean()), float(np.dot(finite, finite))
+        spread = square / finite.size - mean * mean
+        std = spread**0.5 if spread > 1e-6 * mean * mean else float(finite.std())  # else its digits are lost in the difference
+        norm = min(square**0.5 * scale, sys.float_info.max)
+        if a.dtype.kind == "f" and abs(mean * scale) < 4 * np.finfo(a.dtype).eps * most:
+            mean = 0.0  # rounding left it over, in an order of summing that differs between machines
+        return cls(a.size, _round(norm), _round(mean * scale), _round(std * scale), _round(low), _round(high),
+                   a.size - finite.size, shown)  # fmt: skip
 
     @property
     def item(self) -> float | None:
@@ -53,7 +63,8 @@ class Numbers:
 
 
 def _round(x: float) -> float:
-    return float(f"{x:.6g}") + 0.0  # no -0
+    short = float(f"{x:.6g}")
+    return (x if np.isinf(short) else short) + 0.0  # no -0; the largest numbers do not round up to inf
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ class Node:
     badge: int = 0  # skips that lie wholly inside it
     members: tuple[str, ...] = ()  # of a fold: ids of the module calls in it
     rail: bool = False  # of a fold: whether an unbroken skip path runs through it from its input to its output
+    failed: bool = False  # an op that raised an error instead of returning a value
 
 
 @dataclass(frozen=True)
@@ -179,6 +191,11 @@ class Graph:
         """Residual paths, drawn and counted in badges: the same under every collapse and fold."""
         return len(self.skips) + sum(node.badge for node in self.nodes)
 
+    @property
+    def arrived(self) -> bool:
+        """Whether backward() has given some leaf its gradient. Without it, gradients of ops are those that it would send."""
+        return any(node.grad is not None for node in self.nodes if node.kind in ("input", "parameter"))
+
     def modules_around(self, module: str) -> Iterator[Module]:
         """The module call with this id and those around it, the innermost first; none for ""."""
         while module:
@@ -220,26 +237,34 @@ class Graph:
         try:
             kinds = {"nodes": Node, "edges": Edge, "modules": Module, "skips": Skip}
             tables = {name: tuple(_made(kind, row) for row in data[name]) for name, kind in kinds.items()}
-            graph = cls(title=data["title"], notes=tuple(data["notes"]), **tables)
-            graph._check()
-        except (KeyError, TypeError, AttributeError) as error:
+            title, notes = data["title"], tuple(data["notes"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"this graph is damaged: {type(error).__name__}: {error}") from None
+        if not all(isinstance(text, str) for text in (title, *notes)):
+            raise ValueError("this graph is damaged: its title and its notes are to be text")
+        graph = cls(title=title, notes=notes, **tables)
+        graph._check()
         return graph
 
     def _check(self) -> None:
         """Every end of an edge and of a skip, and every module named, must be there; ids are unique."""
         if len(self.by_id) != len(self.nodes) or len(self.module_by_id) != len(self.modules):
             raise ValueError("this graph is damaged: an id stands twice")
-        ends = [end for item in (*self.edges, *self.skips) for end in (item.source, item.target)]
+        pairs = [(edge.source, edge.target) for edge in self.edges] + [(skip.source, skip.target) for skip in self.skips]
+        ends = [end for pair in pairs for end in pair]
         inside = [node.module for node in self.nodes] + [module.parent for module in self.modules]
         for missing in [end for end in ends if end not in self.by_id] + [m for m in inside if m and m not in self.module_by_id]:
             raise ValueError(f"this graph is damaged: nothing has the id {missing!r}")
+        sound: set[str] = set()
         for module in self.modules:
-            seen = {module.id}
-            for around in self.modules_around(module.parent):
-                if around.id in seen:
-                    raise ValueError(f"this graph is damaged: the module {module.id!r} lies inside itself")
-                seen.add(around.id)
+            way: dict[str, None] = {}
+            here = module.id
+            while here and here not in sound:
+                if here in way:
+                    raise ValueError(f"this graph is damaged: the module {here!r} lies inside itself")
+                way[here] = None
+                here = self.module_by_id[here].parent
+            sound.update(way)
 
     @classmethod
     def load(cls, path: str | Path) -> Graph:
@@ -267,5 +292,25 @@ def _made(kind: Any, row: dict) -> Any:
         if values.get(name) is not None:
             numbers = dict(values[name])
             numbers["first"] = tuple(float(x) for x in numbers["first"])
-            values[name] = Numbers(**numbers)
-    return kind(**values)
+            values[name] = _typed(Numbers(**numbers))
+    return _typed(kind(**values))
+
+
+def _typed(item: Any) -> Any:
+    """The item, if each of its fields holds what the class says."""
+    for f in fields(item):
+        value = getattr(item, f.name)
+        if not _fits(value, str(f.type)):
+            raise TypeError(f"{f.name}={value!r} is no {f.type}")
+    return item
+
+
+def _fits(value: Any, kind: str) -> bool:
+    kind, _, other = kind.partition(" | ")
+    if value is None:
+        return other == "None"
+    if kind.startswith("tuple"):
+        return isinstance(value, tuple) and all(_fits(x, kind.removeprefix("tuple[").removesuffix(", ...]")) for x in value)
+    if kind.startswith("dict"):
+        return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
+    return type(value).__name__ == kind or (kind == "float" and type(value) is int)

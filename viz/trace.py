@@ -17,21 +17,24 @@ from tinygrad_tf.engine import Scope, Traced, history
 from tinygrad_tf.lines import operand
 
 from .graph import Edge, Graph, Module, Node, Numbers
+from .partial import failed_call, marked
 from .record import Entry, Tape, record, recorded, replay
 from .skips import find_skips
+from .twins import opened
 
 DATA = ("ids", "target", "index")  # settings that hold what the model was given, not how it works
 AUTOMATIC = 2_000_000  # numbers in all values up to which they are computed unasked
 
 
 def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = None, numbers: bool | None = None,
-          full: bool = False, title: str = "") -> Graph:
+          full: bool = False, fused: bool = True, title: str = "") -> Graph:
     """The graph behind `what` as plain data.
 
     what: a Tensor or a sequence of them; a Module, which is called on `inputs` (one value, a tuple, or a dict of keywords); a
     Tape of `record()`; a Graph, which is returned as it is. names: name -> tensor or array, for what the picture should call by
     its name; variables of the caller are found without it. numbers: whether values and gradients are summed up in it; None: yes
-    if they were recorded or are quick to compute. full: keep every element, not the first six.
+    if they were recorded or are quick to compute. full: keep every element, not the first six. fused: False opens each fused op:
+    the small ops of its composed twin stand in a module of its name.
 
     Tracing changes no value and no gradient. TypeError if there is nothing to trace.
     """
@@ -39,11 +42,11 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
         return what
     given = {**_variables(sys._getframe(1)), **(names or {})}
     if isinstance(what, nn.Module):
-        return _trace_module(what, inputs, given, numbers, full, title)
+        return _trace_module(what, inputs, given, numbers, full, fused, title)
     if inputs is not None:
         raise TypeError(f"inputs= goes with a module, and this is a {type(what).__name__}")
     if isinstance(what, Tape):
-        return _Tracer(given, full).graph(what.nodes, [], numbers, title)
+        return _trace_tape(what, given, numbers, full, title)
     roots = [what] if isinstance(what, Traced) else list(what) if isinstance(what, (list, tuple)) else None
     if not roots or not all(isinstance(root, Traced) for root in roots):
         raise TypeError(f"trace takes a Tensor, a Module with inputs=, a Tape or a Graph, not {type(what).__name__}")
@@ -51,16 +54,35 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
         why = "it was made under no_grad, or nothing behind it requires a gradient"
         raise TypeError(f"there is no graph behind this tensor of shape {roots[0].array.shape}: {why}")
     calls = [root.node for root in roots if root.node is not None]
-    return _Tracer(given, full).graph(history(*calls)[::-1], calls, numbers, title)
+    return _traced(calls, given, numbers, full, fused, title)
 
 
-def _trace_module(model: nn.Module, inputs: Any, given: dict, numbers: bool | None, full: bool, title: str) -> Graph:
-    """Call the model on inputs that take gradients, so that every op on them is recorded, and trace what it returns."""
+def _traced(calls: list[Call], given: Mapping[str, Any], numbers: bool | None, full: bool, fused: bool, title: str) -> Graph:
+    tracer = _Tracer(given, full)
+    if not fused:
+        twins = opened(calls)
+        calls = [twins[call] for call in calls]
+        tracer.names_of(twins)
+    return tracer.graph(history(*calls)[::-1], calls, numbers, title)
+
+
+def _trace_module(
+    model: nn.Module, inputs: Any, given: dict, numbers: bool | None, full: bool, fused: bool, title: str
+) -> Graph:
     if inputs is None:
         raise TypeError(f"a {type(model).__name__} is drawn by calling it: give inputs=, as in trace(model, inputs=x)")
+    roots, named = called(model, inputs)
+    return _traced([root.node for root in roots if root.node is not None], {**given, **named}, numbers, full, fused, title)
+
+
+def called(model: Any, inputs: Any) -> tuple[list[Traced], dict[str, Any]]:
+    """Call a module, or a method of one, with float inputs made to take gradients, so that every op on them is recorded.
+
+    Returns the tensors that it returned, as far as they were computed, and its arguments by name. What was computed is recorded.
+    """
     args = inputs if isinstance(inputs, tuple) else () if isinstance(inputs, dict) else (inputs,)
     keywords = inputs if isinstance(inputs, dict) else {}
-    bound = inspect.signature(model.forward).bind(*args, **keywords)
+    bound = inspect.signature(model.forward if isinstance(model, nn.Module) else model).bind(*args, **keywords)
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         floats = isinstance(value, (Traced, np.ndarray)) and (value.array if isinstance(value, Traced) else value).dtype.kind == "f"
@@ -75,9 +97,21 @@ def _trace_module(model: nn.Module, inputs: Any, given: dict, numbers: bool | No
         out = model(*bound.args, **bound.kwargs)
     roots = [t for t in _tensors(out) if t.node is not None]
     if not roots:
-        raise TypeError(f"{type(model).__name__} returned no tensor that was computed from parameters or float inputs")
-    calls = [root.node for root in roots]
-    return _Tracer({**given, **named}, full).graph(history(*calls)[::-1], calls, numbers, title)
+        name = getattr(model, "__qualname__", type(model).__name__)
+        raise TypeError(f"{name} returned no tensor that was computed from parameters or float inputs")
+    return roots, named
+
+
+def _trace_tape(tape: Tape, given: Mapping[str, Any], numbers: bool | None, full: bool, title: str) -> Graph:
+    """Every op call that was recorded and, if the recording ended in an error, the one that raised it."""
+    failed = failed_call(tape)
+    calls = [*tape.nodes, *([failed] if failed is not None else [])]
+    if not calls:
+        ended = f"; it ended in {type(tape.error).__name__}: {tape.error}" if tape.error is not None else ""
+        raise TypeError(f"this tape holds no op call: nothing inside record() took a tensor that requires a gradient{ended}")
+    tracer = _Tracer(given, full)
+    graph = tracer.graph(calls, [], numbers, title)
+    return graph if tape.error is None else marked(graph, tape, tracer.ids.get(failed))
 
 
 def _tensors(out: Any) -> list[Traced]:
@@ -88,12 +122,13 @@ def _tensors(out: Any) -> list[Traced]:
 
 
 def _variables(frame: Any) -> dict[str, Any]:
-    """The tensors that the caller holds in variables, by name; a name with a leading underscore is not the caller's own."""
+    """The tensors and modules that the caller holds in variables, by name; a name with a leading underscore is not the caller's own."""
     inside = __name__.partition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == inside:
         frame = frame.f_back
     held = {**frame.f_globals, **frame.f_locals}
-    return {name: value for name, value in held.items() if isinstance(value, (Traced, np.ndarray)) and not name.startswith("_")}
+    kinds = (Traced, np.ndarray, nn.Module)
+    return {name: value for name, value in held.items() if isinstance(value, kinds) and not name.startswith("_")}
 
 
 class _Tracer:
@@ -101,9 +136,12 @@ class _Tracer:
 
     def __init__(self, names: Mapping[str, Any], full: bool):
         self.full = full
-        self.tensor_names: dict[int, str] = {}  # id of a leaf tensor, an array or an op call -> the reader's name
+        self.tensor_names: dict[int, str] = {}  # id of a leaf tensor, an array, an op call or a module -> the reader's name
         self.arrays: list[tuple[str, np.ndarray]] = []
         for name, value in names.items():
+            if isinstance(value, nn.Module):
+                self.tensor_names.setdefault(id(value), name)
+                continue
             array = value.array if isinstance(value, Traced) else np.asarray(value)
             thing = value if not isinstance(value, Traced) else value.node or value
             self.tensor_names.setdefault(id(thing), name)
@@ -116,11 +154,19 @@ class _Tracer:
         self.ids: dict[Any, str] = {}  # op call, or id of a leaf tensor or an array -> id of its node
         self.taken: dict[str, int] = {}
         self.kept: set[int] = set()  # owners of memory that is already counted
+        self.leaves: set[int] = set()  # owners of memory that lives as long as a leaf
         self.parameter_names: dict[Any, dict[int, str]] = {}
+
+    def names_of(self, twins: Mapping[Call, Call]) -> None:
+        """Call each twin what the reader calls the op call in whose place it stands."""
+        for call, twin in twins.items():
+            if id(call) in self.tensor_names:
+                self.tensor_names[id(twin)] = self.tensor_names[id(call)]
 
     def graph(self, order: list[Call], roots: list[Call], numbers: bool | None, title: str) -> Graph:
         entries, notes = self._entries(order, roots, numbers)
         self._name_roots(order)
+        self.leaves = {id(_owner(x.array)) for call in order for x in call.inputs if isinstance(x, Traced)}
         for call in order:
             self._call(call, entries.get(call), loss=len(roots) == 1 and call is roots[0] and call.shape in ((), (1,)))
         for root in roots:
@@ -134,7 +180,8 @@ class _Tracer:
 
     def _entries(self, order: list[Call], roots: list[Call], numbers: bool | None) -> tuple[dict[Call, Entry], list[str]]:
         known = recorded(order) if numbers is not False else {}
-        if numbers is False or len(known) == len(order) or len(roots) != 1:
+        whole = len(known) == len(order) and (order[-1].shape not in ((), (1,)) or known[order[-1]].grad is not None)
+        if numbers is False or whole or len(roots) != 1:
             return known, []
         if numbers is None and sum(int(np.prod(call.shape)) for call in order) > AUTOMATIC:
             return known, []
@@ -160,11 +207,15 @@ class _Tracer:
                 around.append(scope)
                 scope = scope.parent
             scopes.update(dict.fromkeys(reversed(around)))
-        outermost = {id(_top(scope).module): _top(scope) for scope in scopes}
-        several = sum(not scope.label for scope in outermost.values()) > 1
+        outermost = {id(scope.module or scope): scope for scope in map(_top, scopes) if not scope.label}
+        prefix: dict[int, str] = {}  # of the several outermost modules: the reader's name, or the class and a number
+        for key, scope in outermost.items() if len(outermost) > 1 else ():
+            wanted = self.tensor_names.get(key) or scope.kind
+            same = sum(name.partition("(")[0] == wanted for name in prefix.values())
+            prefix[key] = f"{wanted}({same + 1})" if same else wanted
         for scope in sorted(scopes, key=lambda scope: scope.serial):
             path, top = scope.path, _top(scope)
-            full = f"{top.kind}.{path}" if several and not top.label and path else path
+            full = ".".join(part for part in (prefix.get(id(top.module or top), ""), path) if part)
             parent = self.modules[scope.parent].id if scope.parent is not None else ""
             count = sum(p.array.size for p in scope.module.parameters()) if scope.module is not None else 0
             self.modules[scope] = Module(self._fresh(full or scope.kind), path, scope.kind, parent, count, scope.serial)
@@ -223,7 +274,7 @@ class _Tracer:
         array = np.asarray(value)
         name = self.tensor_names.get(id(value)) or next((n for n, a in self.arrays if _same(a, array)), "")
         used_as_data = slot in DATA or call.scope is None or (call.inputs and call.inputs[0] is value)
-        data = array.ndim > 0 and array.dtype.kind in "iuf" and (name or (used_as_data and not _counts(array)))
+        data = array.dtype.kind in "iuf" and (name or (array.ndim > 0 and used_as_data and not _counts(array)))
         module = self._module(call.scope)
         owner = f"{self.ids[call]}/{slot}"
         id_ = self._fresh(f"input/{name or slot}" if data else owner)
@@ -261,11 +312,10 @@ class _Tracer:
 
     def _kept(self, call: Call, entry: Entry | None) -> int:
         """Bytes that this call's rule keeps for backward; memory of leaves, and what an earlier call kept, is not counted."""
-        leaves = {id(_owner(source.array)) for source in call.inputs if isinstance(source, Traced)}
         total = 0
         for array in entry.kept if entry is not None else call.kept():
             owner = _owner(array)
-            if id(owner) not in self.kept and id(owner) not in leaves:
+            if id(owner) not in self.kept and id(owner) not in self.leaves:
                 self.kept.add(id(owner))
                 total += owner.nbytes
         return total

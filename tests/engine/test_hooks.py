@@ -48,6 +48,19 @@ def test_each_hook_is_removed_by_its_own_remover(on):
     assert seen == [1, 2, 1]
 
 
+@pytest.mark.parametrize("on", ["leaf", "intermediate"])
+def test_the_handle_is_pytorchs(on, oracle):
+    for make in (tensor, oracle.tensor):
+        x = make([1.0, 2.0], requires_grad=True)
+        y, seen = x * 3, []
+        handle = (x if on == "leaf" else y).register_hook(lambda g, seen=seen: seen.append(1))
+        y.sum().backward(retain_graph=True)
+        handle.remove()
+        handle.remove()
+        y.sum().backward()
+        assert seen == [1]
+
+
 def test_a_hook_that_removes_itself_does_not_skip_the_next():
     x, _ = pair()
     seen, removers = [], []

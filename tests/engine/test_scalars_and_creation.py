@@ -31,6 +31,22 @@ def test_more_or_fewer_elements_are_not(convert, data):
         convert(tensor(data, dtype=np.int64))
 
 
+def test_a_list_of_tensors_that_require_a_gradient_is_refused():
+    w = tensor([1.0, 2.0], requires_grad=True)
+    for parts in ([w, w], (w * 2, w), [1.0, w.sum()]):
+        with pytest.raises(RuntimeError, match=r"leave the graph: use stack\(\), or x.detach\(\)"):
+            Tensor(parts)
+    assert Tensor([w.detach(), tensor([3.0, 4.0])]).tolist() == [[1, 2], [3, 4]]
+    assert tinygrad_tf.stack([w, w]).requires_grad
+
+
+def test_a_tensor_of_a_tensor_has_its_memory_and_not_its_graph():
+    w = tensor([1.0, 2.0], requires_grad=True)
+    assert Tensor(w).array is w.array
+    assert not Tensor(w).requires_grad
+    assert "not its graph" in " ".join(Tensor.__doc__.split())
+
+
 def test_a_float_is_no_index():
     with pytest.raises(TypeError, match=r"integer tensor .* float32"):
         range(tensor(2.0))

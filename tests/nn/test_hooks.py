@@ -29,6 +29,18 @@ def test_hooks_see_and_replace():
     assert len(seen) == 4
 
 
+def test_the_handle_is_pytorchs():
+    layer, seen = nn.Identity(), []
+    handles = [layer.register_forward_pre_hook(lambda module, args: seen.append("before")),
+               layer.register_forward_hook(lambda module, args, output: seen.append("after"))]
+    layer(1)
+    for handle in handles:
+        handle.remove()
+        handle.remove()
+    layer(1)
+    assert seen == ["before", "after"]
+
+
 def test_a_hook_may_remove_itself():
     layer, x, seen = nn.Identity(), Tensor([1.0]), []
 

@@ -20,6 +20,51 @@ def small(**options):
 # ------------------------------------------------------------------------------------------------ order and names
 
 
+class Holder(nn.Module):
+    def __init__(self, value):
+        self.layers = value
+
+
+@pytest.mark.parametrize(("value", "better"), [
+    (lambda: [nn.Linear(2, 2), nn.Linear(2, 2)], "nn.ModuleList"),
+    (lambda: [nn.Parameter([1.0])], "a name of its own"),
+    (lambda: {"a": nn.Linear(2, 2)}, "nn.ModuleDict"),
+    (lambda: [(nn.Linear(2, 2), nn.ReLU())], "nn.ModuleList"),
+])
+def test_a_plain_list_of_layers_is_refused(value, better):
+    with pytest.raises(TypeError, match=rf"Holder.layers is a (list|dict) that holds .* parameters\(\) does not see.*{better}"):
+        Holder(value())
+
+
+def test_layers_that_are_appended_to_a_plain_list_are_refused_when_the_parameters_are_asked_for():
+    model = nn.Sequential(Holder([]))
+    assert list(model.parameters()) == []
+    model[0].layers.append(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match="Holder.layers is a list"):
+        list(model.parameters())
+
+
+def test_a_tuple_of_layers_is_a_warning():
+    teacher = nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="Holder.layers is a tuple that holds modules") as caught:
+        model = Holder((teacher,))
+    assert caught[0].filename == __file__
+    assert model.layers == (teacher,)
+    assert list(model.parameters()) == []
+
+
+def test_a_list_of_what_is_held_anyway_is_fine(recwarn):
+    class Model(nn.Module):
+        def __init__(self):
+            self.a, self.b = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))
+            self.pair = (self.a, self.b)
+            self.all = [self, self.b[0], *self.parameters()]
+            self.sizes, self.names, self.none = [1, [2]], {"a": 1}, ()
+
+    assert len(list(Model().parameters())) == 4
+    assert not recwarn.list
+
+
 def test_parameters_come_in_definition_order():
     class Model(nn.Module):
         def __init__(self):

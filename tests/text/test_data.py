@@ -48,6 +48,22 @@ def test_the_first_nine_tenths_are_learned_and_the_rest_is_held_out(tmp_path, le
     assert corpus.name == str(path)
 
 
+@pytest.mark.parametrize(("held_out", "start"), [
+    ("a first line\nof the end.\n\nA new one\n\n", "\nof the end.\n\n".rjust(16)[-16:]),
+    ("\n\n\nab\n\nc", "\n\n\nab\n\n"),
+    ("one line\nanother", "one line\n"),
+    ("two words", "two "),
+    ("word", "w"),
+    ("\n\n\n", "\n"),
+])
+def test_GN_01_a_sample_goes_on_from_the_end_of_a_held_out_paragraph(held_out, start):
+    vocabulary = data.Vocabulary(held_out)
+    ids = vocabulary.encode(held_out)
+    found = data.Corpus("own", ids, ids, vocabulary).start()
+    assert found == start if len(start) < 16 else found.endswith("of the end.\n\n")
+    assert len(found) <= 16
+
+
 def test_TX_05_a_corpus_says_what_reading_changed(tmp_path):
     path = tmp_path / "own.txt"
     path.write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n")

@@ -63,7 +63,7 @@ def command(tmp_path):
     """Run `tinygrad-tf` in a process of its own, in an empty folder."""
 
     def run(*arguments, start=False, env=None, **settings):
-        line = [sys.executable, "-m", "tinygrad_tf.cli", *map(str, arguments)]
+        line = [sys.executable, "-m", "tinygrad_tf", *map(str, arguments)]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "", **(env or {})}
         settings = {"cwd": tmp_path, "env": env, "text": True, "encoding": "utf-8", "stdout": subprocess.PIPE,
                     "stderr": subprocess.PIPE, **settings}

@@ -1,8 +1,12 @@
 """The command line, from outside: exit status, one line of error, Ctrl-C, closed pipes, narrow terminals."""
 
 import dataclasses
+import errno
+import os
 import pickle
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from safetensors.numpy import save_file
 
 import tinygrad_tf
+from tinygrad_tf import train
 from tinygrad_tf.run import Run
 from tinygrad_tf.runfolder import CHECKPOINT, METRICS
 from tinygrad_tf.settings import PRESETS, TrainConfig
+
+
+ROOT = Path(tinygrad_tf.__file__).parents[1]
 
 
 @pytest.fixture
@@ -51,8 +60,7 @@ def test_every_setting_is_an_option(inside):
 
 def test_help_loads_no_library_that_it_does_not_need(command):
     code = "import sys; from tinygrad_tf import cli; print(*sorted({n.split('.')[0] for n in sys.modules}))"
-    root = Path(tinygrad_tf.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"matplotlib", "safetensors"} & set(done.stdout.split())
 
 
@@ -62,12 +70,17 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --text binary.txt", ["binary.txt"]),
     ("train --text latin1.txt", ["latin1.txt", "UTF-8"]),
     ("train --text surrogate.txt", ["surrogate.txt"]),
-    ("train --text short.txt", ["short.txt", "too short", "block_size=96"]),
-    ("train --n-embd 10 --n-head 3", ["10", "3"]),
-    ("train --n-embd 9 --n-head 3", ["9", "3"]),
-    ("train --norm batch", ["norm", "layer or rms"]),
+    ("train --text short.txt", ["short.txt", "too short", "--block-size, 96"]),
+    ("train --text ''", ["--text must be stories, tinyshakespeare or the path of a text file, not empty"]),
+    ("train --n-embd 10 --n-head 3", ["--n-embd=10 does not divide into --n-head=3 heads"]),
+    ("train --n-embd 9 --n-head 3", ["--n-embd=9 over --n-head=3"]),
+    ("train --norm batch", ["--norm must be layer or rms"]),
     ("train --lr fast", ["--lr"]),
-    ("train --steps 0", ["steps"]),
+    ("train --lr inf", ["--lr must be a finite number and at least 0"]),
+    ("train --steps 0", ["--steps must be at least 1, not 0"]),
+    ("train --min-lr 1", ["--min-lr=1.0 is above --lr=0.01"]),
+    ("train --run ''", ["--run", "a path cannot be empty"]),
+    ("train --resume ''", ["--resume", "a path cannot be empty"]),
     ("train --preset huge", ["huge", "tiny, laptop, baby, nanogpt-char-cpu"]),
     ("train --stepz 3", ["--stepz"]),
     ("train --progress loud", ["loud"]),
@@ -77,7 +90,8 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --resume none", ["none"]),
     ("train --resume full", ["full", "no checkpoint"]),
     ("train --resume full --run other", ["--run", "--resume"]),
-    ("sample none", ["none"]),
+    ("sample none", ["none: no such run; name the folder of a run"]),
+    ("sample ''", ["a path cannot be empty"]),
     ("sample", ["run"]),
     ("sample empty.txt", ["empty.txt"]),
     ("sample pickle", ["pickle"]),
@@ -95,7 +109,7 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, inside, arguments, words):
     (tmp_path / "pickle").write_bytes(pickle.dumps({"w": 1}))
     save_file({"w": np.zeros(2)}, tmp_path / "foreign")
     before = sorted(tmp_path.rglob("*"))
-    done = inside(*arguments.split())
+    done = inside(*shlex.split(arguments))
     assert_refused(done, *words)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -105,17 +119,19 @@ def test_what_a_finished_run_refuses(trained, inside, options):
     assert_refused(inside("train", "--resume", "run", "--lr", 1), "lr")
     assert_refused(inside("sample", "run", "--temperature", -1), "temperature")
     assert_refused(inside("sample", "run", "--top-k", 0), "top-k")
-    assert_refused(inside("sample", "run", "--top-p", "nan"), "top-p")
+    assert_refused(inside("sample", "run", "--top-p", "nan"), "top-p must be at least 0, and from 1 on keeps every character")
+    assert inside("sample", "run", "--top-p", 2, "--tokens", 1).returncode == 0
     assert_refused(inside("sample", "run", "--tokens", -1), "--tokens")
     content = (trained / CHECKPOINT).read_bytes()
-    for damage in (content[:-3], content[:100] + b"\xff" + content[101:], content[:-1] + bytes([content[-1] ^ 1])):
+    for damage in (b"", content[:-3], content[:100] + b"\xff" + content[101:], content[:-1] + bytes([content[-1] ^ 1])):
         (trained / CHECKPOINT).write_bytes(damage)
-        assert_refused(inside("sample", "run"), trained.name, CHECKPOINT)
-        assert_refused(inside("train", "--resume", "run"), CHECKPOINT)
+        next_step = "put back a copy of it, or train again in another folder"
+        assert_refused(inside("sample", "run"), trained.name, CHECKPOINT, next_step)
+        assert_refused(inside("train", "--resume", "run"), CHECKPOINT, next_step)
 
 
 def test_TX_03_unknown_characters_of_a_prompt_are_listed(trained, inside):
-    assert_refused(inside("sample", "run", "--prompt", "the zé"), '"z" (U+007A)', '"é" (U+00E9)')
+    assert_refused(inside("sample", "run", "--prompt", "the zé"), '"z" (U+007A)', '"é" (U+00E9); leave them out\n')
     assert inside("sample", "run", "--tokens", 3).returncode == 0  # the default prompt always works
 
 
@@ -134,6 +150,16 @@ def test_sample(trained, inside):
     assert sample("--temperature", 0).stdout == sample("--temperature", 0, "--seed", 9).stdout == sample("--top-k", 1).stdout
     long = inside("sample", trained / CHECKPOINT, "--prompt", "the cat sat on the mat", "--tokens", 2)
     assert long.stdout.startswith("the cat sat on the mat")
+
+
+def test_GN_01_the_default_start_lets_a_greedy_model_begin_a_paragraph(tmp_path, inside, options, text):
+    """After newlines alone a model cannot tell how many there were, and writes one more for ever."""
+    text.write_text("the cat sat.\n\n" * 60, encoding="utf-8", newline="")
+    settings = ["--steps", 300, "--lr", 1e-2, "--dropout", 0, "--block-size", 16, "--eval-every", 0, "--sample-every", 0]
+    assert inside("train", *options, *settings, "--sample-temperature", 0, "--run", "run").returncode == 0
+    assert (tmp_path / "run" / "sample.txt").read_text().startswith("the cat sat")
+    done = inside("sample", "run", "--temperature", 0, "--tokens", 28)
+    assert done.stdout == "the cat sat.\n\n" * 2 + "\n"
 
 
 def test_EN_01_a_hundred_steps_into_a_file(tmp_path, command, options):
@@ -220,6 +246,51 @@ def test_kill_9_and_resume_is_the_straight_run(tmp_path, command, inside, option
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
 
 
+def test_ctrl_c_while_the_libraries_load_shows_no_traceback(tmp_path, command):
+    """A stand-in for typer presses it while it is imported."""
+    (tmp_path / "typer.py").write_text("import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(60)\n")
+    done = command("--version", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])})
+    assert done.returncode in (130, -signal.SIGINT)  # a shell says 130 for both
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_ctrl_c_before_the_command_has_begun(inside, monkeypatch):
+    def interrupted(app):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(typer.main, "get_command", interrupted)
+    done = inside("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_out_of_memory_names_what_to_lower(tmp_path, inside, options, monkeypatch):
+    def full(*batch):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr(train, "add_gradients", full)
+    words = ["out of memory (Unable to allocate 9 GiB)", "--batch-size", "--grad-accum", "--block-size", "--n-embd"]
+    done = inside("train", *options, "--run", "run", "--progress", "none")
+    assert_refused(done, *words)
+    assert Run.load(tmp_path / "run" / CHECKPOINT).step == 0
+
+
+def test_a_full_disk_names_the_file(inside, options, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert_refused(inside("train", *options, "--run", "run"), f"run/{CHECKPOINT}: No space left on device; make room there")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_behind_the_output(trained, command):
+    with open("/dev/full", "w") as full:
+        done = command("sample", "run", stdout=full)
+        assert (done.returncode, done.stderr.split(";")[0]) == (2, "error: standard output: No space left on device")
+        done = command("train", "--resume", "run", "--steps", 11, stdout=full)
+        assert (done.returncode, done.stderr.split(";")[0]) == (2, "error: <stdout>: No space left on device")
+
+
 def test_two_runs_at_once_on_one_folder(tmp_path, command, inside, options):
     with command("train", *options, "--steps", 100_000, "--run", "run", start=True) as process:
         running(process, tmp_path / "run", 1)
@@ -236,6 +307,28 @@ def test_TX_07_emoji_on_an_ascii_terminal(tmp_path, command, options):
     assert done.returncode == 0
     assert done.stdout.startswith("\\U0001f600")
     assert "'räum lich'" in command("train", "--resume", "räum lich").stdout
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.skipif(not shutil.which("bash"), reason="no shell to paste into")
+def test_the_next_command_can_be_pasted_into_a_shell(tmp_path, command, options, encoding):
+    name = "räum  lich/it's 1"
+    env = {"PYTHONIOENCODING": encoding}
+    shown = [command("train", *options, "--run", name, env=env).stdout.split("sample ")[-1],
+             command("train", *options, "--run", name, env=env).stderr.split("--resume ")[-1].split(", or")[0]]
+    for word in shown:
+        done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+        assert done.stdout.decode() == name
+
+
+@pytest.mark.parametrize("columns", [30, 40, 59])
+def test_help_fits_a_narrow_terminal(inside, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for arguments in (["--help"], ["train", "--help"], ["sample", "--help"]):
+        shown = inside(*arguments).stdout.splitlines()
+        assert max(map(len, shown)) < columns
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "  --warmup <int>\n          Steps of linear warm-up.\n" in inside("train", "--help").stdout.replace("INTEGER", "<int>")
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import re
 import sys
 from contextlib import suppress
 
@@ -90,6 +91,45 @@ def test_the_bar_on_a_real_terminal(monkeypatch):
     assert "loss 2.5000" in shown
     assert "[bold]not markup[/bold] \ufffd[2J" in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+@pytest.mark.parametrize(("columns", "shown"), [
+    (30, "step 30/30 loss 2.5000"),
+    (40, "step 30/30 loss 2.5000 0:00 left"),
+    (60, "step 30/30 loss 2.5000 val 3.5000 1,000 tokens/s 0:00 left"),
+    (80, "step 30/30 BAR loss 2.5000 val 3.5000 1,000 tokens/s 0:00 left"),
+    (100, "step 30/30 BAR █▁ loss 2.5000 val 3.5000 1,000 tokens/s 0:00 left"),
+])
+def test_a_narrow_bar_leaves_out_what_matters_least(monkeypatch, columns, shown):
+    clock = [0.0]
+    monkeypatch.setattr(report, "perf_counter", lambda: clock[0])
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = Terminal()
+    display = Bar(stream)
+    display.start(0, 30, 100)
+    display.step(1, {"loss": 4.0, "val_loss": 3.5})
+    clock[0] = 3.0
+    display.step(30, {"loss": 2.5})
+    display.say("a command " * 20)
+    display.stop()
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    assert "a command " * 20 in plain, "a line that is said stays in one piece"
+    line = [part.rstrip() for part in re.split(r"[\r\n]+", plain) if "30/30" in part][-1]
+    assert re.sub("[━╸╺]+", "BAR", line) == shown
+
+
+def test_speed_and_time_left_are_those_of_the_last_steps(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(report, "perf_counter", lambda: clock[0])
+    display = report.Progress()
+    display.start(0, 200, 100)
+    for step in range(1, 151):
+        clock[0] += 5.0 if step <= 50 else 1.0  # the machine was busy at first
+        display.step(step, {"loss": 1.0})
+        if step == 50:
+            assert display.speed() == pytest.approx((20, 750))
+    assert display.speed() == pytest.approx((100, 50))
+    assert len(display.marks) < 40
 
 
 def test_EN_01_closed_pipe():

@@ -59,7 +59,8 @@ def test_everything_that_does_not_fit_is_named_before_anything_is_written(saved)
 
 @pytest.mark.parametrize(("key", "value", "word"), [
     ("config", None, "configuration"),
-    ("config", {"steps": 1}, "missing or unknown settings"),
+    ("config", {"stepz": 1}, "settings that this version does not know: stepz; a newer version of tinygrad-tf wrote it"),
+    ("config", {"steps": 0}, "steps must be at least 1"),
     ("vocabulary", ["ab"], "vocabulary"),
     ("streams", {}, "init"),
     ("streams", {name: {"bit_generator": "PCG64"} for name in STREAMS}, "state"),
@@ -70,6 +71,8 @@ def test_everything_that_does_not_fit_is_named_before_anything_is_written(saved)
     ("history", [{"step": "<b>"}], "history"),
     ("history", 3, "int"),
     ("sample", None, "sample"),
+    ("start", 3, "start"),
+    ("start", "\u2603", "not in the vocabulary"),
 ])
 def test_a_state_that_training_never_wrote(saved, key, value, word):
     rewritten(saved, lambda arrays, state: state.update({key: value}))
@@ -77,6 +80,15 @@ def test_a_state_that_training_never_wrote(saved, key, value, word):
         Run.load(saved)
     assert str(caught.value).startswith(str(saved))
     assert "\n" not in str(caught.value)
+
+
+def test_CK_03_a_checkpoint_from_before_a_setting_was_there(saved):
+    def age(arrays, state):
+        del state["config"]["clip"], state["config"]["qk_norm"], state["start"]
+
+    rewritten(saved, age)
+    run = Run.load(saved)
+    assert (run.config.clip, run.config.qk_norm, run.start) == (1.0, True, "\n")
 
 
 @pytest.mark.parametrize("setting", [

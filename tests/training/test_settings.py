@@ -7,7 +7,7 @@ import pytest
 
 from tinygrad_tf.data import load_corpus
 from tinygrad_tf.run import Run
-from tinygrad_tf.settings import PRESETS, TrainConfig
+from tinygrad_tf.settings import PRESETS, SettingError, TrainConfig
 
 
 def test_presets_are_named_and_nanogpts_is_to_the_letter():
@@ -39,7 +39,9 @@ def test_nanogpts_start():
 @pytest.mark.parametrize(("setting", "words"), [
     ({"n_embd": 10, "n_head": 3}, ("10", "3", "n_embd", "n_head")),
     ({"norm": "batch"}, ("norm", "layer or rms")),
-    ({"steps": 0}, ("steps", "1")),
+    ({"steps": 0}, ("steps must be at least 1, not 0",)),
+    ({"lr": -1.5}, ("lr must be a finite number and at least 0",)),
+    ({"text": ""}, ("text", "not empty")),
     ({"steps": 1.5}, ("steps", "whole number")),
     ({"steps": True}, ("steps", "whole number")),
     ({"bias": 1}, ("bias", "true or false")),
@@ -68,3 +70,18 @@ def test_evaluation_windows_of_any_length():
 def test_a_configuration_survives_json():
     for config in PRESETS.values():
         assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_CK_03_settings_of_an_older_and_of_a_newer_version():
+    old = TrainConfig(lr=0.5, clip=2.0).to_json()
+    del old["clip"]
+    assert TrainConfig.from_json(old) == TrainConfig(lr=0.5)
+    with pytest.raises(ValueError, match="does not know: depth, width; a newer version of tinygrad-tf wrote it"):
+        TrainConfig.from_json({**old, "width": 3, "depth": 2})
+
+
+def test_on_the_command_line_a_setting_is_an_option():
+    with pytest.raises(SettingError) as caught:
+        TrainConfig(n_embd=10, n_head=3)
+    assert str(caught.value) == "n_embd=10 does not divide into n_head=3 heads"
+    assert caught.value.in_options() == "--n-embd=10 does not divide into --n-head=3 heads"

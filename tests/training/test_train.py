@@ -1,6 +1,7 @@
 """The training loop: what it promises about random numbers, resuming, accumulation, and the run folder."""
 
 import errno
+import io
 import json
 import math
 import os
@@ -250,7 +251,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, small, monkeypatch):
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError, match=f"{tmp_path / 'run'}: No space left on device; the last checkpoint is whole"):
+    with pytest.raises(RunError, match=f"{tmp_path / 'run' / CHECKPOINT}: No space left on device; the last checkpoint is whole"):
         train(small(checkpoint_every=1), tmp_path / "run", QUIET())
     monkeypatch.undo()
     done = Run.load(tmp_path / "run" / CHECKPOINT).step
@@ -272,7 +273,7 @@ def test_a_full_disk_while_a_line_is_written(tmp_path, small, monkeypatch):
             self.write("")  # closing flushes
 
     monkeypatch.setattr(training, "open", lambda *args, **settings: Full(), raising=False)
-    with pytest.raises(RunError, match="No space left on device"):
+    with pytest.raises(RunError, match=f"{METRICS}: No space left on device"):
         train(small(), tmp_path / "run", QUIET())
     assert Run.load(tmp_path / "run" / CHECKPOINT).step == 0
 
@@ -303,11 +304,11 @@ def test_runs_without_a_name_are_counted(tmp_path, small, monkeypatch):
 
 def test_resume_with_more_steps_and_what_cannot_change(tmp_path, small):
     train(small(), tmp_path / "run", QUIET())
-    with pytest.raises(RunError, match="lr cannot change when a run is resumed; these can: steps, "):
+    with pytest.raises(RunError, match="--lr cannot change when a run is resumed; these can: --text, --steps, "):
         resume(tmp_path / "run", QUIET(), lr=1.0)
-    with pytest.raises(RunError, match="has already done 10 steps; steps cannot be 9"):
+    with pytest.raises(RunError, match="has already done 10 steps; --steps cannot be 9"):
         resume(tmp_path / "run", QUIET(), steps=9)
-    run = resume(tmp_path / "run", QUIET(), steps=14, eval_every=2)
+    run = resume(tmp_path / "run", QUIET(), steps=14, eval_every=2, lr=small().lr, seed=0)  # the last two are as they were
     assert [line["step"] for line in run.history] == [*range(1, 11), 10, *range(11, 15), 14]
     assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 14
 
@@ -327,6 +328,42 @@ def test_resume_on_another_text_is_refused(tmp_path, small, text):
     text.write_text(text.read_text().replace("cat", "rat"))
     with pytest.raises(RunError, match="is not the text that"):
         resume(tmp_path / "run", QUIET())
+
+
+def test_resume_with_a_text_that_has_moved(tmp_path, small, text):
+    straight = train(small(), tmp_path / "straight", QUIET())
+    with pytest.raises(KeyboardInterrupt):
+        train(small(), tmp_path / "run", StopAfter(2))
+    with pytest.raises(KeyboardInterrupt):
+        resume(tmp_path / "run", StopAfter(4), text=str(text))  # the same place
+    moved = text.rename(tmp_path / "moved.txt")
+    with pytest.raises(RunError, match=f"the text of .* is not at {text}; if it has moved, --text names its new place"):
+        resume(tmp_path / "run", QUIET())
+    other = tmp_path / "other.txt"
+    other.write_text(moved.read_text() + "x")
+    with pytest.raises(RunError, match=f"{other} is not the text that"):
+        resume(tmp_path / "run", QUIET(), text=str(other))
+    run = resume(tmp_path / "run", QUIET(), text=str(moved))
+    assert (run.history, run.sample) == (straight.history, straight.sample)
+    assert run.config == small(text=str(moved))
+    resume(tmp_path / "run", QUIET())  # it knows the new place
+
+
+@pytest.mark.parametrize(("written", "words"), [
+    ({"lr": 5, "steps": 99}, "config.json has steps 99, not 10; lr 5, not 0.01: the checkpoint counts and overwrites it"),
+    (3, "config.json has no settings that can be read: the checkpoint counts"),
+    ({}, ""),
+])
+def test_resume_says_that_a_config_edited_by_hand_is_not_read(tmp_path, small, written, words):
+    with pytest.raises(KeyboardInterrupt):
+        train(small(), tmp_path / "run", StopAfter(2))
+    path = tmp_path / "run" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **written} if type(written) is dict else written))
+    stream = io.StringIO()
+    run = resume(tmp_path / "run", report.Lines(stream))
+    assert [line for line in stream.getvalue().splitlines() if "the checkpoint counts" in line and words in line] or not words
+    assert ("the checkpoint counts" in stream.getvalue()) is bool(words)
+    assert TrainConfig.from_json(json.loads(path.read_text())) == run.config == small()
 
 
 def test_resume_from_another_folder(tmp_path, small, text, monkeypatch):

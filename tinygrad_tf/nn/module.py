@@ -5,6 +5,7 @@ Everything is found by looking at the attributes in the order in which they were
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..dtypes import as_array
 from ..engine import Scope, mark_written, state
-from ..tensor import Tensor
+from ..tensor import RemovableHandle, Tensor
 from .parameter import Parameter
 from .summary import table
 
@@ -48,22 +49,42 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
             value._take_label(name)
+        elif isinstance(value, (list, tuple, dict)):
+            self._refuse_hidden(name, value)
         object.__setattr__(self, name, value)
+
+    def _refuse_hidden(self, name: str, value: Any) -> None:
+        """Modules and parameters inside a plain list are found by nobody: not trained, not saved, not moved to eval mode.
+
+        What this module also holds under a name of its own is found there. A tuple cannot grow into a list of layers, and
+        may hold on purpose what is no part of this module (a teacher, say): that is only a warning.
+        """
+        items = [item for outer in (value.values() if isinstance(value, dict) else value)
+                 for item in (outer if isinstance(outer, (list, tuple)) else (outer,))]
+        hidden = {id(item) for item in items if isinstance(item, (Module, Parameter))}
+        if not hidden or hidden <= {id(part) for module in self.modules() for part in (module, *vars(module).values())}:
+            return
+        kind = "ModuleDict" if isinstance(value, dict) else "ModuleList"
+        message = (f"{type(self).__name__}.{name} is a {type(value).__name__} that holds modules or parameters, which "
+                   f"parameters() does not see: use nn.{kind}, or give each a name of its own")
+        if not isinstance(value, tuple):
+            raise TypeError(message)
+        warnings.warn(message, stacklevel=3)
 
     def _take_label(self, label: str) -> None:
         object.__setattr__(self, "_label", label)
 
     # -------------------------------------------------------------------------------------------- hooks
 
-    def register_forward_hook(self, hook: Callable) -> Callable[[], None]:
-        """After each call, `hook(module, args, output)`; its answer, if any, replaces the output. Returns the remover."""
+    def register_forward_hook(self, hook: Callable) -> RemovableHandle:
+        """After each call, `hook(module, args, output)`; its answer, if any, replaces the output."""
         return self._add_hook("after", hook)
 
-    def register_forward_pre_hook(self, hook: Callable) -> Callable[[], None]:
-        """Before each call, `hook(module, args)`; its answer, if any, replaces the arguments. Returns the remover."""
+    def register_forward_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Before each call, `hook(module, args)`; its answer, if any, replaces the arguments."""
         return self._add_hook("before", hook)
 
-    def _add_hook(self, when: str, hook: Callable) -> Callable[[], None]:
+    def _add_hook(self, when: str, hook: Callable) -> RemovableHandle:
         hooks = self.__dict__.setdefault("_hooks", {"before": [], "after": []})
         hooks[when].append(hook)
 
@@ -73,7 +94,7 @@ class Module:
             if not hooks["before"] and not hooks["after"]:
                 self.__dict__.pop("_hooks", None)
 
-        return remove
+        return RemovableHandle(remove)
 
     # -------------------------------------------------------------------------------------------- what it holds
 
@@ -120,6 +141,10 @@ class Module:
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Every parameter once, in definition order; one that is held under two names comes under the first."""
+        for module in self.modules():
+            for name, value in list(vars(module).items()):
+                if isinstance(value, (list, dict)) and name != "_hooks":
+                    module._refuse_hidden(name, value)  # what was appended since it was set
         seen: set[int] = set()
         for name, value in self._named_tensors(lambda module, name, value: isinstance(value, Parameter)):
             if id(value) not in seen:

@@ -1,0 +1,88 @@
+"""What `tinygrad-tf doctor` says: what is installed, where a layout engine was looked for, whether a drawing can be made."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import tinygrad_tf
+from tinygrad_tf.threads import VARIABLES
+
+from . import layout
+
+PACKAGES = {  # name -> what it is for
+    "graphviz": "writes DOT", "matplotlib": "loss curves", "safetensors": "checkpoints", "marimo": "the lessons",
+    "numba": "faster kernels",
+}  # fmt: skip
+
+
+def report() -> tuple[list[str], bool]:
+    """The lines, and whether drawings can be made."""
+    made, healthy = _drawings()
+    return [*_programs(), "", *_engines(), "", *made], healthy
+
+
+def _programs() -> list[str]:
+    rows = [("tinygrad_tf", tinygrad_tf.__version__), ("Python", f"{platform.python_version()} {sys.executable}"),
+            ("system", f"{platform.system()} {platform.machine()}"), ("NumPy", f"{_installed('numpy')}{_blas()}")]  # fmt: skip
+    for name, use in PACKAGES.items():
+        rows.append((name, _installed(name) or f"missing ({use}): pip install {name}"))
+    return [f"{name:<12} {what}" for name, what in rows]
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _blas() -> str:
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return "; threads of its matrix products unknown: pip install threadpoolctl"
+    set_by = [f"{name}={os.environ[name]}" for name in VARIABLES if os.environ.get(name)]
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    found = [f", {pool['internal_api']} {pool['version'] or ''}, threads: {pool['num_threads']}" for pool in pools]
+    return "".join(found) + (f" ({', '.join(set_by)})" if set_by else "")
+
+
+def _engines() -> list[str]:
+    try:
+        used = layout.engine()
+        lines = [f"layout engine: {used.kind} {used.version}, {used.path}"]
+    except layout.EngineNotFound as error:
+        used, lines = None, [f"layout engine: none; {error}"]
+    lines.append("looked for, in this order:")
+    for place in layout.places():
+        here = used is not None and place.path == used.path
+        lines.append(f"  {place.where}: {place.path or place.lack}{'  <- used' if here else ''}")
+        used = None if here else used
+    return lines
+
+
+def _drawings() -> tuple[list[str], bool]:
+    """A residual sum, drawn in each format that needs an engine; healthy if the first, SVG, could be made."""
+    lines, healthy = ["a small drawing:"], False
+    for format in ("svg", "png", "pdf"):
+        try:
+            size = len(_small(format))
+        except (layout.EngineError, ImportError) as error:
+            lines.append(f"  {format.upper()}: cannot be made: {error}")
+        else:
+            healthy = healthy or format == "svg"
+            lines.append(f"  {format.upper()}: made, {size:,} bytes")
+    return [*lines, "", "drawings can be made" if healthy else "drawings cannot be made (.dot and .json can be saved)"], healthy
+
+
+def _small(format: str) -> bytes:
+    from tinygrad_tf import Tensor, nn
+
+    from .draw import draw
+
+    x = Tensor([[1.0, 2.0]], requires_grad=True)
+    drawing = draw(nn.Residual(nn.Linear(2, 2))(x), title="x + W x")
+    return drawing.svg().encode("utf-8") if format == "svg" else layout.run(drawing.dot, format)
