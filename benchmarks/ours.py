@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tinygrad_tf.generate import generate
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.utils import clip_grad_norm_
+from tinygrad_tf.threads import threads_for
 
 from . import memory
 from .sizes import BETAS, CLIP, LR, SIZES, VOCABULARY, WEIGHT_DECAY, Size, batches
@@ -27,8 +29,11 @@ class Training:
     """One call of `once` is one step: data, forward, backward, clipping, AdamW, and the loss read as a number."""
 
     def __init__(self, size: str, prepared: bool = True):
-        keep_freed_memory()  # as the trainer does
-        self.model = decoder(SIZES[size])
+        z = SIZES[size]
+        keep_freed_memory()  # this and the threads as the trainer does
+        self.threads = ExitStack()  # open as long as the process lives
+        self.threads.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd))
+        self.model = decoder(z)
         self.batches = batches(SIZES[size])
         if prepared:
             self.prepare()

@@ -48,7 +48,7 @@ class Corpus:
         A newline alone would not do: where attention finds nothing but newlines, it cannot tell how many there were.
         """
         text = self.vocabulary.decode(self.val)
-        ends = (re.search(end, text) for end in (r"\S\n\n", r"\S\n", r"\S\s", r"\S", r"\s"))
+        ends = (re.search(end, text) for end in (r"\S\n\n+", r"\S\n", r"\S\s", r"\S", r"\s"))
         end = next(found.end() for found in ends if found)
         return text[max(0, end - START) : end]
 

@@ -193,7 +193,7 @@ def layer_norm(x, *affine, eps=1e-5):
     With n the normalised row and h = g * gain: dx = (h - mean(h) - n * mean(h * n)) / sqrt(var + eps);
     dgain = sum(g * n);  dshift = sum(g). The variance divides by d.
     """
-    d, gain, shift = x.shape[-1], affine[:1], affine[1:]
+    shape, d, gain, shift = x.shape, x.shape[-1], affine[:1], affine[1:]
     n = np.empty((x.size // d if d else 0, d), x.dtype)
     r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if affine else n
 
@@ -216,10 +216,10 @@ def layer_norm(x, *affine, eps=1e-5):
     def rule(g):
         g, h = g.reshape(n.shape), np.empty_like(n)
         in_parts(slope, g, n, r, h, numbers=n.size)
-        return h.reshape(x.shape), *[_over_rows(g, n) for _ in gain], *[_over_rows(g) for _ in shift]
+        return h.reshape(shape), *[_over_rows(g, n) for _ in gain], *[_over_rows(g) for _ in shift]
 
     in_parts(value, x.reshape(n.shape), n, r, y, numbers=n.size)
-    return y.reshape(x.shape), rule
+    return y.reshape(shape), rule
 
 
 @layer_norm.reference
@@ -236,7 +236,7 @@ def rms_norm(x, *gain, eps=1e-6):
 
     With n the normalised row and h = g * gain: dx = (h - n * mean(h * n)) / sqrt(mean(x^2) + eps);  dgain = sum(g * n).
     """
-    d = x.shape[-1]
+    shape, d = x.shape, x.shape[-1]
     n = np.empty((x.size // d if d else 0, d), x.dtype)
     r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if gain else n
 
@@ -254,10 +254,10 @@ def rms_norm(x, *gain, eps=1e-6):
     def rule(g):
         g, h = g.reshape(n.shape), np.empty_like(n)
         in_parts(slope, g, n, r, h, numbers=n.size)
-        return h.reshape(x.shape), *[_over_rows(g, n) for _ in gain]
+        return h.reshape(shape), *[_over_rows(g, n) for _ in gain]
 
     in_parts(value, x.reshape(n.shape), n, r, y, numbers=n.size)
-    return y.reshape(x.shape), rule
+    return y.reshape(shape), rule
 
 
 @rms_norm.reference

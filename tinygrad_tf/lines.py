@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -42,13 +43,19 @@ def title(node: Any) -> str:
 
 def operand(op: Any, i: int) -> str:
     """The name of input i in the op's own definition: `b`, or `bias[0]` for one of a starred argument."""
-    names = [p for p in inspect.signature(op.raw).parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    for place, p in enumerate(names):
-        if p.kind is p.VAR_POSITIONAL:
-            return f"`{p.name}[{i - place}]`"
+    for place, (name, starred) in enumerate(_places(op.raw)):
+        if starred:
+            return f"`{name}[{i - place}]`"
         if place == i:
-            return f"`{p.name}`"
+            return f"`{name}`"
     return f"{i}"
+
+
+@lru_cache(256)
+def _places(function: Any) -> list[tuple[str, bool]]:
+    """(name, whether it is starred) of each positional parameter."""
+    parameters = inspect.signature(function).parameters.values()
+    return [(p.name, p.kind is p.VAR_POSITIONAL) for p in parameters if p.kind is not p.KEYWORD_ONLY]
 
 
 def operands(node: Any) -> str:

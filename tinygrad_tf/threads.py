@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
+from itertools import pairwise
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
 SMALL = 64_000_000  # operations of one product, multiplications and additions
-LARGE = 1_000_000_000
+LARGE = 400_000_000
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -34,7 +35,9 @@ def threads_for(operations: float) -> AbstractContextManager:
 
 # ------------------------------------------------------------------------------------------------ work in parts
 
-WORTH = 1 << 18  # numbers to go through: with fewer, waking a thread and waiting for it costs more than it saves
+WORTH = 1 << 17  # numbers to go through: with fewer, waking a thread and waiting for it costs more than it saves
+
+GRAIN = 16  # cuts lie at multiples of this where there are enough rows: so a product takes the same rows together, cut or not
 
 _tasks: SimpleQueue | None = None  # what the helping threads are to do; None outside `parts`
 _count = 1  # threads, the caller's own among them
@@ -46,14 +49,18 @@ def parts() -> Iterator[None]:
     """Inside, `in_parts` uses as many threads as products had outside, and each product only the thread that calls it.
 
     Mixing the two would spoil both: after a product OpenBLAS's threads wait for the next one for a tenth of a second without
-    leaving their cores, and whatever else is to run there gets half of one. Here they are never called.
+    leaving their cores, and whatever else is to run there gets half of one. Here they are never called. For all threads of the
+    process; a block within a block changes nothing.
     """
     global _tasks, _count
+    if _tasks is not None:
+        yield
+        return
     from threadpoolctl import ThreadpoolController
 
     blas = ThreadpoolController().select(user_api="blas")
     count = min([library.num_threads for library in blas.lib_controllers], default=1)
-    before, tasks = (_tasks, _count), SimpleQueue()
+    tasks: SimpleQueue = SimpleQueue()
     one = partial(blas.limit, limits=1)
     helpers = [Thread(target=_help, args=(tasks, one), daemon=True) for _ in range(count - 1)]
     with one():
@@ -63,7 +70,8 @@ def parts() -> Iterator[None]:
         try:
             yield
         finally:
-            _tasks, _count = before
+            with _turn:
+                _tasks, _count = None, 1
             for _ in helpers:
                 tasks.put(None)
             for helper in helpers:
@@ -94,12 +102,16 @@ def in_parts(work: Callable[..., Any], *whole: Any, numbers: int) -> None:
     What work writes must not depend on where the cuts are. `numbers` is how many it goes through.
     """
     rows = len(whole[0])
-    if not worth(rows, numbers) or _tasks is None or not _turn.acquire(blocking=False):
+    if not worth(rows, numbers) or not _turn.acquire(blocking=False):
         work(*whole)
         return
     try:
-        cuts = [slice(rows * i // _count, rows * (i + 1) // _count) for i in range(_count)]
-        first, *others = [[a[cut] for a in whole] for cut in cuts]
+        if _tasks is None:  # the block has just ended, in another thread
+            work(*whole)
+            return
+        grain = GRAIN if rows >= 2 * GRAIN * _count else 1
+        cuts = [rows * i // _count // grain * grain for i in range(_count)] + [rows]
+        first, *others = [[a[start:stop] for a in whole] for start, stop in pairwise(cuts)]
         done: SimpleQueue = SimpleQueue()
         for part in others:
             _tasks.put((copy_context(), work, part, done))  # the context holds np.errstate

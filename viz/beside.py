@@ -21,13 +21,13 @@ def beside(graphs: dict[str, Graph], title: str) -> Graph:
     for words, graph in graphs.items():
         tops = [module for module in graph.modules if not module.parent]
         only = tops[0].id if len(tops) == 1 and not tops[0].path else None
+        frame = f"{tops[0].kind}, {words}" if only is not None else words
 
-        def inside(id: str, words: str = words, only: str | None = only) -> str:
-            return words if not id or id == only else f"{words}/{id}"
+        def inside(id: str, words: str = words, only: str | None = only, frame: str = frame) -> str:
+            return frame if not id or id == only else f"{words}/{id}"
 
-        kind = f"{tops[0].kind}, {words}" if only is not None else words
         count = sum(module.parameters for module in tops)
-        modules.append(Module(words, "", kind, "", count, late))
+        modules.append(Module(frame, "", frame, "", count, late))
         own = (m for m in graph.modules if m.id != only)
         modules += [replace(m, id=inside(m.id), parent=inside(m.parent), order=m.order + late) for m in own]
         nodes += [replace(n, id=f"{words}/{n.id}", module=inside(n.module), order=n.order + late) for n in graph.nodes]

@@ -96,9 +96,14 @@ class _Writer:
         inside: dict[str, list[Node | Module]] = {"": []}
         for module in self.graph.modules:
             inside[module.id] = []
-        items = sorted([*self.graph.nodes, *self.graph.modules], key=lambda item: item.order)
-        for item in items:
-            inside[item.parent if isinstance(item, Module) else item.module].append(item)
+        first: dict[str, int] = {}
+        for node in self.graph.nodes:
+            for module in self.graph.modules_around(node.module):
+                first[module.id] = min(first.get(module.id, node.order), node.order)
+        users = {leaf: self.graph[op].module for op, leaves in self.beside_op.items() for leaf in leaves}
+        items: list[Node | Module] = [*self.graph.modules, *self.graph.nodes]
+        for item in sorted(items, key=lambda item: first.get(item.id, item.order) if isinstance(item, Module) else item.order):
+            inside[item.parent if isinstance(item, Module) else users.get(item.id, item.module)].append(item)
         place = {module.id: i for i, module in enumerate(self.graph.modules)}
         stack: list[tuple[int, Node | Module | None]] = [(1, item) for item in reversed(inside[""])]
         while stack:
@@ -119,10 +124,10 @@ class _Writer:
                     id=f"m{place[item.id]}", label=label(_called(item)), style="rounded,filled", color=self.theme.cluster,
                     fillcolor=tint(item.kind, self.theme) or self.theme.page, fontsize=10.0, fontcolor=self.theme.words, labeljust="l", margin="10",
                 )  # fmt: skip
-                for (_, module), door in self.doors.items():
+                for (source, module), door in self.doors.items():
                     if module == item.id:
                         yield f"{indent}  {quoted(door)}" + attributes(
-                            label="", shape="point", width=0.07, color=self.theme(ORANGE), group="stream", class_="door"
+                            label="", shape="point", width=0.07, color=self.theme(ORANGE), group=self.stream.group[source], class_="door"
                         )
                 stack.append((depth, None))
                 stack.extend((depth + 1, each) for each in reversed(inside[item.id]))
@@ -131,11 +136,16 @@ class _Writer:
         """Op -> the leaves that stand beside it, not above: those whose first use it is and that are not on the stream."""
         found: dict[str, list[str]] = {}
         for node in self.graph.nodes:
-            if node.kind in ("parameter", "constant", "input") and node.id not in self.stream.group and self.graph.outgoing[node.id]:
-                user = self.graph[self.graph.outgoing[node.id][0].target]
-                if user.kind == "op" and user.module == node.module:
+            uses = self.graph.outgoing[node.id]
+            if node.kind in ("parameter", "constant", "input") and node.id not in self.stream.group and uses:
+                user = self.graph[uses[0].target]
+                alone = len(uses) == 1 and self.is_around(node.module, user.module)  # then it stands in the cluster of its user
+                if user.kind == "op" and (user.module == node.module or alone):
                     found.setdefault(user.id, []).append(node.id)
         return found
+
+    def is_around(self, outer: str, inner: str) -> bool:
+        return any(module.id == outer for module in self.graph.modules_around(inner))
 
     def turned(self, edge: Edge) -> bool:
         """Whether an edge is written from the op to the leaf beside it, so that Graphviz puts the leaf on the other side."""
@@ -148,9 +158,10 @@ class _Writer:
         A cluster's box keeps lines that only end in it at its side. A point of the stream at its top holds the line straight, and
         shows where the side trip leaves.
         """
-        first: dict[str, str] = {}  # module -> its first op
-        for node in sorted(self.graph.nodes, key=lambda node: node.order):
-            if node.kind not in ("parameter", "constant", "input", "output"):
+        first: dict[str, str] = {}  # module -> the first thing in it, whatever stands beside an op aside
+        beside = {id_ for leaves in self.beside_op.values() for id_ in leaves}
+        for node in sorted(self.graph.nodes, key=lambda node: (node.order, node.kind == "op")):
+            if node.id not in beside:
                 for module in self.graph.modules_around(node.module):
                     first.setdefault(module.id, node.id)
         doors: dict[tuple[str, str], str] = {}
@@ -251,6 +262,8 @@ class _Writer:
         real = self.options.grads == "edges" or self.graph.arrived
         if wanted and node.trained and node.kind in ("op", "input", "parameter", "module"):
             g = node.grad if real else None
+            if self.options.grads == "edges" and g is None:
+                return lines  # the edges say it; backward() has not run
             lines.append("grad –" if g is None else f"grad {number(g.item if g.item is not None else g.norm)}")
         return lines
 
@@ -272,7 +285,7 @@ class _Writer:
         if target in self.rails and edge.source == self.before_rail[target]:  # the stream goes on the rail, the rest is the side trip
             target, source = (_ends(graph[target])[0], source) if straight else (target, _ends(graph[target])[0])
         kinds = [skip.kind for skip in graph.skips if skip.id in edge.skips] if edge.skips and self.options.skips else []
-        look: dict[str, object] = {"id": f"e{i}", "weight": HEAVY if straight or kinds else None}
+        look: dict[str, object] = {"id": f"e{i}", "weight": HEAVY if straight or kinds else 0 if edge.key in self.stream.loose else None}
         words = []
         if kinds:
             dashed = "identity" not in kinds
@@ -364,6 +377,8 @@ class _Writer:
 def _called(module: Module) -> str:
     call = module.id.rpartition("#")[2] if "#" in module.id else ""
     path = module.id.rpartition("#")[0] or module.id  # with the name of the model in front, if there are several
+    if path.endswith(f"/{module.path}"):  # of two graphs side by side: the frame around says which
+        path = module.path
     name = f"{path} · {module.kind}" if path != module.kind else path
     return f"{name} (call {call})" if call else name
 

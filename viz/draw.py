@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,17 @@ class Drawing:
         """One page that needs no other file: the picture at several depths, and a stepper through forward and backward."""
         from . import html
 
-        levels = [html.Level(self.view, self.graph, self.svg("level0"))]
+        theme = "dark" if self.options.theme == "dark" else "auto"
+        light = replace(self.options, theme="light")  # the page itself turns the colours of its pictures
+        levels = [html.Level(self.view, self.graph, self._in(self.graph, light, "level0"))]
         for view in ("ops", "modules", "blocks") if self.view != "scalars" else ():
             graph = in_view(self.full, view, fold="auto")
             if len(graph.nodes) <= PAGE and all(graph != level.graph for level in levels):
-                drawing = Drawing(self.full, graph, view, self.options)
-                levels.append(html.Level(view, graph, drawing.svg(f"level{len(levels)}")))
-        return html.page(levels, self.full, self.options.title or self.full.title, self.desc)
+                levels.append(html.Level(view, graph, self._in(graph, light, f"level{len(levels)}")))
+        return html.page(levels, self.full, self.options.title or self.full.title, self.desc, theme)
+
+    def _in(self, graph: Graph, options: Options, prefix: str) -> str:
+        return Drawing(self.full, graph, self.view, options, self.desc).svg(prefix)
 
     def json(self) -> str:
         """The graph that is shown, as versioned JSON; `viz.Graph.from_json` reads it."""

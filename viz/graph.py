@@ -7,9 +7,10 @@ another one of the same kind, in which one node stands for many.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,9 @@ class Numbers:
             finite = finite[good]
         if finite.size == 0:
             return cls(a.size, 0.0, 0.0, 0.0, 0.0, 0.0, a.size, shown)
+        if finite.size == 1:  # most often
+            x = _round(float(finite[0]))
+            return cls(a.size, abs(x), x, 0.0, x, x, a.size - 1, shown)
         low, high = float(finite.min()), float(finite.max())
         most = max(-low, high)
         scale = most if most > 1e150 or 0 < most < 1e-150 else 1.0  # so that no square overflows or vanishes
@@ -131,7 +135,7 @@ class Module:
 class Skip:
     """A residual path: `target` adds what a branch made of `source` to `source` itself.
 
-    kind: "identity", or, if annotated so, "scaled" or "projected". `length` counts the ops on the way (dropout, cast, reshape).
+    kind: "identity", or, if annotated so, "scaled" or "projected".
     """
 
     id: str
@@ -278,12 +282,16 @@ def _dump(data: Any) -> str:
 
 def _plain(item: Any) -> dict:
     """The fields of a dataclass that differ from their defaults."""
-    full = asdict(item)
-    for numbers in (full.get("value"), full.get("grad")):
-        if numbers is not None:  # JSON has no NaN and no inf: they are written as words
-            numbers["first"] = [x if np.isfinite(x) else str(x) for x in numbers["first"]]
-    defaults = {f.name: f.default_factory() if callable(f.default_factory) else f.default for f in fields(item)}
-    return {name: value for name, value in full.items() if value != defaults[name]}
+    full: dict[str, Any] = {}
+    for f in fields(item):
+        value = getattr(item, f.name)
+        if value != (f.default_factory() if callable(f.default_factory) else f.default):
+            full[f.name] = value
+    for name in ("value", "grad"):
+        if name in full:  # JSON has no NaN and no inf: they are written as words
+            first = [x if math.isfinite(x) else str(x) for x in full[name].first]
+            full[name] = {**vars(full[name]), "first": first}
+    return full
 
 
 def _made(kind: Any, row: dict) -> Any:
@@ -306,6 +314,8 @@ def _typed(item: Any) -> Any:
 
 
 def _fits(value: Any, kind: str) -> bool:
+    if type(value).__name__ == kind:
+        return True
     kind, _, other = kind.partition(" | ")
     if value is None:
         return other == "None"

@@ -134,7 +134,10 @@ def run(dot: str, format: str, timeout: float = 60, preference: str = "") -> byt
     that the program said. Nothing is left behind: no file, no process, no changed setting.
     """
     program = engine(preference, format)
-    status, out, err = _call([program.path, "-Kdot", f"-T{format}"], dot.encode("utf-8", "replace"), timeout)
+    words, data = [program.path, "-Kdot", f"-T{format}"], dot.encode("utf-8", "replace")
+    status, out, err = _call(words, data, timeout)
+    if status > 0 and b"routesplines" in err:  # Graphviz loses its way with a curve in some drawings; straight pieces it can do
+        status, out, err = _call([*words, "-Gsplines=polyline"], data, timeout)
     if status == 0 and out:
         return out
     said = _first_line(err) or ("it made nothing" if status == 0 else "it said nothing")
@@ -174,9 +177,10 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _first_line(message: bytes) -> str:
-    """The first line with something in it, fit for a terminal."""
-    lines = ("".join(c for c in line if c.isprintable()).strip() for line in message.decode("utf-8", "replace").splitlines())
-    return next(filter(None, lines), "").removeprefix("Error: ")[:300]
+    """The first line that says something and is no warning, fit for a terminal."""
+    lines = ["".join(c for c in line if c.isprintable()).strip() for line in message.decode("utf-8", "replace").splitlines()]
+    said = [line for line in lines if line and not line.startswith("Warning")] or [line for line in lines if line]
+    return said[0].removeprefix("Error: ")[:300] if said else ""
 
 
 def _signal(number: int) -> str:

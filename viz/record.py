@@ -119,10 +119,11 @@ def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
             g = entries[node].grad = gradients.get(node)
             if g is None:
                 continue
-            for i, source, share in _by_input(node, g, rules[node]):
-                entries[node].shares[i] = share
-                if type(source) is Node:
-                    gradients[source] = gradients[source] + share if source in gradients else share
+            with np.errstate(all="ignore"):
+                for i, source, share in _by_input(node, g, rules[node]):
+                    entries[node].shares[i] = share
+                    if type(source) is Node:
+                        gradients[source] = gradients[source] + share if source in gradients else share
     for node, entry in known.items():
         if node in entries and (entry.grad is not None or entries[node].grad is None):
             entries[node] = entry

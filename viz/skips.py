@@ -3,9 +3,9 @@
 A marked sum (op `residual`, from `residual(x, branch)` or `nn.Residual`) always has a skip: its first operand. If that operand
 was scaled or projected on the way, the skip begins at the nearest value on that way that the branch comes from too.
 
-In raw code, `x = x + branch(x)`, an add has a skip if the value behind one side (under dropout, reshape, cast and copies) has the
-shape of the sum, depends on data, and is an ancestor of the other side, and if the other side owns a parameter that is not used
-below x. Adds of one shape that feed only each other are one sum: in `x + f(x) + g(x)` the skip runs from x to the last of them.
+In raw code, `x = x + branch(x)`, an add has a skip if the value behind one side (under dropout, reshape, cast and copies) has
+the shape of the sum, depends on data, and is an ancestor of the other side, and if the other side owns a parameter that is not
+used below x. Adds of one shape that feed only each other are one sum: in `x + f(x) + g(x)` the skip runs from x to the last.
 
 What follows from the rule:
 - A branch that has only weights of an earlier layer (a layer applied twice) is not told from a recurrence: in
@@ -129,19 +129,25 @@ class _Finder:
             if node.op == "residual":
                 whole[id_] = id_
                 ways = [self._way(edge, marked=True) for edge in into if edge.slot == 0]
-                self.begins.update(edge.source for way in ways for edge in way)
+                begins = [edge.source for way in ways for edge in way]
             else:
                 whole[id_] = whole[self.onward[id_].target] if id_ in self.onward else id_
-                ways = []
-                for way in [self._way(edge, marked=False) for edge in into if edge.source not in self.onward]:
-                    possible = [edge.source for edge in way if self._may_begin(edge.source, node.shape)]
-                    ways += [way] if possible else []
-                    self.begins.update(possible)
+                ways, begins = [], []
+                for edge in into:
+                    if edge.source in self.data and edge.source not in self.onward:
+                        way = self._way(edge, marked=False)
+                        possible = [edge.source for edge in way if self._may_begin(edge.source, node.shape)]
+                        ways += [way] if possible else []
+                        begins += possible
             if ways:
                 self.ways.setdefault(whole[id_], []).extend(ways)
-            for way in (into, *ways):
-                for edge in way:
-                    self.until[edge.source] = max(self.until.get(edge.source, 0), self.rank[whole[id_]])
+                self.begins.update(begins)
+        for id_ in self.sums if self.ways else ():
+            for edge in self.incoming[id_]:
+                self.until[edge.source] = max(self.until.get(edge.source, 0), self.rank[whole[id_]])
+        for id_, ways in self.ways.items():
+            for edge in (edge for way in ways for edge in way):
+                self.until[edge.source] = max(self.until.get(edge.source, 0), self.rank[id_])
 
     def _may_begin(self, id_: str, shape: tuple[int, ...] | None) -> bool:
         return id_ in self.data and self.nodes[id_].shape == shape and len(self.outgoing[id_]) > 1
@@ -161,6 +167,8 @@ class _Finder:
             return None if grown else first
         if marked and node.op in (*SCALED, *PROJECTED, *SHIFTED):
             data = [edge for edge in into if edge.source in self.data]
+            if len(data) > 1:  # an array written into raw code, such as a mask or a fixed matrix, is an input too
+                data = [edge for edge in data if self.nodes[edge.source].trained]
             if len(data) == 1 and (data[0].slot == 0 or node.op not in ("div", "sub")):
                 return data[0]
         return None

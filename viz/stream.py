@@ -1,7 +1,7 @@
 """The stream: the line through a graph on which a drawing hangs everything else.
 
-It runs from an input along the skips to the output. Before the first skip, from a sum to the source of the next skip, and after
-the last sum, it follows the value that all the rest is made of: the embedding, the norm of a post-norm block, the head, the loss.
+It runs from an input along the skips to the output. Before the first skip, from a sum to the source of the next skip, and
+after the last sum, it follows the value that all the rest is made of: embedding, norm of a post-norm block, head, loss.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ class Stream:
     nodes: tuple[str, ...]  # the main line, from the input to the output
     edges: frozenset[tuple[str, str, int]]  # keys of the edges that the lines run over, all lines together
     group: dict[str, str]  # node -> its line: "stream" is the main one; "stream2", "stream3", ... hold the skips that it misses
-    loose: frozenset[tuple[str, str, int]] = frozenset()  # edges out of the last node of a line other than the main one: to be drawn
-    # with weight 0, or what many nodes take from there (the end of an encoder) pulls the main line aside
+    # Edges out of the last node of a line that is not the main one: to be drawn with weight 0. Else what many nodes take from
+    # there, as from an encoder, pulls the main line aside.
+    loose: frozenset[tuple[str, str, int]] = frozenset()
 
 
 def stream(graph: Graph) -> Stream:
@@ -60,6 +61,7 @@ def _ways_back(graph: Graph, order: list[str]) -> tuple[dict[str, Edge], dict[st
     begins = {skip.id: rank[skip.source] for skip in graph.skips}
     before: dict[str, Edge] = {}
     score: dict[str, tuple[int, int]] = {}
+    best: Edge | None
     for id_ in order:
         node = graph[id_]
         if node.kind in ("parameter", "constant") or id_ in parameters:
@@ -70,7 +72,7 @@ def _ways_back(graph: Graph, order: list[str]) -> tuple[dict[str, Edge], dict[st
             best = min(skips, key=lambda edge: min(begins.get(skip, 0) for skip in edge.skips))
         else:
             into = [edge for edge in into if edge.source in data] or into
-            best = max(into, key=lambda edge: score[edge.source], default=None)  # type: ignore[arg-type]
+            best = max(into, key=lambda edge: score[edge.source]) if into else None
         n, length = score[best.source] if best is not None else (0, 0)
         if best is not None:
             before[id_] = best
@@ -91,6 +93,6 @@ def _onward(end: str, graph: Graph, before: dict[str, Edge], group: dict[str, st
     line: list[str] = []
     while True:
         out = graph.outgoing[line[-1] if line else end]
-        if len(out) != 1 or out[0].target in group or before[out[0].target] is not out[0]:
+        if len(out) != 1 or out[0].target in group or before.get(out[0].target) is not out[0]:
             return line
         line.append(out[0].target)

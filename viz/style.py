@@ -118,13 +118,16 @@ def role(node: Node, sums: frozenset[str]) -> str:
 
 
 def sums(graph: Graph) -> frozenset[str]:
-    """The nodes where a skip meets what its branch wrote."""
-    return frozenset(skip.target for skip in graph.skips if graph[skip.target].kind == "op")
+    """The additions where a skip meets what its branches wrote: several of them in (x + f(x)) + g(x)."""
+    ends = {skip.target for skip in graph.skips}
+    on_the_way = {edge.target for edge in graph.edges if edge.skips and graph[edge.target].op == "add"}
+    return frozenset(id_ for id_ in ends | on_the_way if graph[id_].kind == "op")
 
 
 def tint(kind: str, theme: Theme) -> str | None:
     """The background of a module, by a word in the name of its class; None for any other class."""
-    found = next((colour for word, colour in TINTS.items() if word in kind.lower()), None)
+    name = kind.partition(",")[0].lower()  # of "Decoder, as it is" the class
+    found = next((colour for word, colour in TINTS.items() if word in name), None)
     return theme(found) if found is not None and theme.tinted else None
 
 

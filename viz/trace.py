@@ -40,7 +40,7 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
     """
     if isinstance(what, Graph):
         return what
-    given = {**_variables(sys._getframe(1)), **(names or {})}
+    given = _first(names or {}, _variables(sys._getframe(1)))
     if isinstance(what, nn.Module):
         return _trace_module(what, inputs, given, numbers, full, fused, title)
     if inputs is not None:
@@ -126,9 +126,14 @@ def _variables(frame: Any) -> dict[str, Any]:
     inside = __name__.partition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == inside:
         frame = frame.f_back
-    held = {**frame.f_globals, **frame.f_locals}
+    held = _first(frame.f_locals, frame.f_globals)
     kinds = (Traced, np.ndarray, nn.Module)
     return {name: value for name, value in held.items() if isinstance(value, kinds) and not name.startswith("_")}
+
+
+def _first(names: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """All of them, those of `names` first: of several names for one tensor the first counts."""
+    return {**names, **{name: value for name, value in more.items() if name not in names}}
 
 
 class _Tracer:

@@ -50,7 +50,7 @@ def test_the_first_nine_tenths_are_learned_and_the_rest_is_held_out(tmp_path, le
 
 @pytest.mark.parametrize(("held_out", "start"), [
     ("a first line\nof the end.\n\nA new one\n\n", "\nof the end.\n\n".rjust(16)[-16:]),
-    ("\n\n\nab\n\nc", "\n\n\nab\n\n"),
+    ("\n\n\nab\n\n\nc", "\n\n\nab\n\n\n"),
     ("one line\nanother", "one line\n"),
     ("two words", "two "),
     ("word", "w"),

@@ -23,7 +23,6 @@ from tinygrad_tf.run import Run
 from tinygrad_tf.runfolder import CHECKPOINT, METRICS
 from tinygrad_tf.settings import PRESETS, TrainConfig
 
-
 ROOT = Path(tinygrad_tf.__file__).parents[1]
 
 
@@ -154,12 +153,15 @@ def test_sample(trained, inside):
 
 def test_GN_01_the_default_start_lets_a_greedy_model_begin_a_paragraph(tmp_path, inside, options, text):
     """After newlines alone a model cannot tell how many there were, and writes one more for ever."""
-    text.write_text("the cat sat.\n\n" * 60, encoding="utf-8", newline="")
+    tales = ["the cat sat.", "our dog ran.", "her cow hid.", "an owl flew."]
+    text.write_text("".join(f"{tale}\n\n" for tale in tales) * 20, encoding="utf-8", newline="")
     settings = ["--steps", 300, "--lr", 1e-2, "--dropout", 0, "--block-size", 16, "--eval-every", 0, "--sample-every", 0]
     assert inside("train", *options, *settings, "--sample-temperature", 0, "--run", "run").returncode == 0
-    assert (tmp_path / "run" / "sample.txt").read_text().startswith("the cat sat")
+    assert (tmp_path / "run" / "sample.txt").read_text().startswith(tuple(tale[:8] for tale in tales))
     done = inside("sample", "run", "--temperature", 0, "--tokens", 28)
-    assert done.stdout == "the cat sat.\n\n" * 2 + "\n"
+    first, second, rest = done.stdout.split("\n\n")
+    assert {first, second} <= set(tales)
+    assert rest == "\n"
 
 
 def test_EN_01_a_hundred_steps_into_a_file(tmp_path, command, options):
@@ -326,9 +328,9 @@ def test_help_fits_a_narrow_terminal(inside, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     for arguments in (["--help"], ["train", "--help"], ["sample", "--help"]):
         shown = inside(*arguments).stdout.splitlines()
-        assert max(map(len, shown)) < columns
+        assert max(map(len, shown)) <= columns
     monkeypatch.setenv("COLUMNS", "40")
-    assert "  --warmup <int>\n          Steps of linear warm-up.\n" in inside("train", "--help").stdout.replace("INTEGER", "<int>")
+    assert re.search(r"  --warmup .*\n          Steps of linear warm-up.\n", inside("train", "--help").stdout)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

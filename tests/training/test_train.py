@@ -251,7 +251,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, small, monkeypatch):
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError, match=f"{tmp_path / 'run' / CHECKPOINT}: No space left on device; the last checkpoint is whole"):
+    with pytest.raises(RunError, match=f"run/{CHECKPOINT}: No space left on device; the last checkpoint is whole"):
         train(small(checkpoint_every=1), tmp_path / "run", QUIET())
     monkeypatch.undo()
     done = Run.load(tmp_path / "run" / CHECKPOINT).step

@@ -336,7 +336,12 @@ def encoder_decoder(plus: Sum) -> Any:
         return m.head(m.norm(y))
 
     readers, writers = nn.ModuleList(reader() for _ in range(2)), nn.ModuleList(writer() for _ in range(2))
-    parts = {"source_tokens": nn.Embedding(7, D), "tokens": nn.Embedding(7, D), "read": nn.LayerNorm(D), "norm": nn.LayerNorm(D)}
+    parts = {
+        "source_tokens": nn.Embedding(7, D),
+        "tokens": nn.Embedding(7, D),
+        "read": nn.LayerNorm(D),
+        "norm": nn.LayerNorm(D),
+    }
     given = np.array([[1, 2, 3, 4, 5], [6, 5, 4, 3, 2]]), np.array([[1, 2, 3], [4, 5, 6]])
     return model(body, **parts, readers=readers, writers=writers, head=linear(D, 7)), given
 

@@ -203,7 +203,7 @@ def test_blocks_are_the_parts_of_the_model_and_the_elements_of_its_list():
 def test_a_part_that_holds_a_list_is_opened_to_its_elements_and_a_part_that_is_an_element_is_not():
     class Trunk(nn.Module):
         def __init__(self):
-            self.layers = nn.ModuleList(nn.Residual(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))) for _ in range(2))
+            self.layers = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2))
             self.head = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
 
         def forward(self, x):
@@ -219,7 +219,7 @@ def test_a_part_that_holds_a_list_is_opened_to_its_elements_and_a_part_that_is_a
 def test_parts_that_no_module_holds_are_boxes_too():
     x, parts = Tensor(np.ones((2, 4), np.float32)), [nn.Residual(nn.Linear(4, 4)), nn.Residual(nn.Linear(4, 4))]
     drawn = view(viz.trace(parts[1](parts[0](x).tanh()).sum()), "blocks")
-    assert ids(drawn, "module") == ["Residual", "Residual#2"] and ids(drawn, "op") == ["tanh", "sum"]
+    assert [node.label for node in drawn.nodes if node.ops] == ["Residual", "tanh", "Residual", "sum"]
 
 
 def test_depth_counts_calls():
@@ -373,8 +373,9 @@ def crossing():
     return Graph(nodes, edges, (Module("m", "m", "M"), Module("m.inner", "m.inner", "Inner", "m", order=3)))
 
 
-def test_a_call_that_a_value_leaves_and_comes_back_to_stays_open():
-    drawn = view(crossing(), depth=1)
+@pytest.mark.parametrize("asked", [{"depth": 1}, {"collapse": ["m"]}])
+def test_a_call_that_a_value_leaves_and_comes_back_to_stays_open(asked):
+    drawn = view(crossing(), **asked)
     assert [node.id for node in drawn.nodes] == ["f", "h", "g", "m.inner", "last"]  # what is inside is collapsed instead
     assert drawn.notes == ("m is drawn open: a value leaves it, is used outside and comes back into it",)
     assert [module.id for module in drawn.modules] == ["m"]
@@ -409,7 +410,8 @@ def test_too_many_nodes_are_folded_then_collapsed_and_the_caption_says_so():
     collapsed = view(full, fold="off", max_nodes=250)
     assert collapsed.notes == (f"drawn with {len(collapsed.nodes)} of 349 nodes: modules from depth 2 on are collapsed",)
     assert collapsed.nodes == view(full, depth=2).nodes and len(view(full, depth=3).nodes) > 250
-    assert ids(view(full, max_nodes=5), "module") == ["Decoder"]
+    least = view(full, max_nodes=5)
+    assert ids(least, "module") == ["Decoder"] and least.notes[0].endswith("modules from depth 0 on are collapsed")
 
 
 def test_notes_that_were_there_come_first():
@@ -475,3 +477,5 @@ def test_a_view_of_a_view():
         (n.id, n.ops, n.badge, n.parameters, n.kept, n.shape) for n in view(decoder(12), depth=1).nodes
     ]  # fmt: skip
     check(decoder(12), again)
+    for how in VIEWS:  # badges, and what a fold holds, are added up
+        check(decoder(12), view(view(decoder(12), "blocks"), how, depth=0))

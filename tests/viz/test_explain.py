@@ -35,7 +35,7 @@ def test_the_table_names_no_op_that_does_not_exist():
     assert set(rules.TABLE) == set(OPS)
 
 
-# ------------------------------------------------------------------------------------- the formulas, computed as they are written
+# ------------------------------------------------------------------------------- the formulas, computed as they are written
 
 RNG = np.random.default_rng(3)
 X, W, G = (RNG.uniform(0.2, 1.8, shape) for shape in ((4, 5), (3, 5), (4, 5)))
@@ -64,9 +64,10 @@ def softmax(x):
 
 
 FUNCTIONS = {
-    "exp": np.exp, "ln": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sign": np.sign, "softmax": softmax,
-    "max": np.maximum, "min": np.minimum, "abs": np.abs, "T": lambda x: np.swapaxes(x, -1, -2),
-    "total": lambda x: x.sum(-1, keepdims=True), "rows": lambda x: x.sum(0), "mean": lambda x: x.mean(-1, keepdims=True), "var": lambda x: x.var(-1, keepdims=True),
+    "exp": np.exp, "ln": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sign": np.sign,
+    "softmax": softmax, "max": np.maximum, "min": np.minimum, "abs": np.abs, "T": lambda x: np.swapaxes(x, -1, -2),
+    "total": lambda x: x.sum(-1, keepdims=True), "rows": lambda x: x.sum(0), "mean": lambda x: x.mean(-1, keepdims=True),
+    "var": lambda x: x.var(-1, keepdims=True),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "P": np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2),
     "p": lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -190,29 +191,35 @@ def test_a_run_that_hands_out_every_state_is_folded():
     assert drawn["layers.0..layers.4"].shape is None  # five values leave it
 
 
+class Pair(nn.Module):
+    def __init__(self):
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x, side):
+        return self.inner(x) * side
+
+
+def test_a_value_that_passes_over_a_call_is_not_hidden_in_a_fold():
+    def two_back(parts, x):
+        before = x
+        for part in parts:
+            x, before = part(x, before), x
+        return x
+
+    assert folds(view(traced(Chain(layers(5, Pair), two_back)), "blocks")) == []
+
+
 def test_dense_connections_are_not_hidden_in_a_fold():
     def dense(parts, x):
-        seen = [x]
         for part in parts:
-            seen.append(part(sum(seen[1:], seen[0])))
-        return seen[-1]
+            x = x + part(x)
+        return x
 
-    over = lambda parts, x: parts[3](parts[2](parts[1](a := parts[0](x))), a)
-    two = type("Two", (nn.Module,), {"__init__": lambda self: setattr(self, "inner", nn.Linear(4, 4)),
-                                     "forward": lambda self, x, y=None: self.inner(x) * (x if y is None else y)})  # fmt: skip
-    assert folds(view(traced(Chain(layers(4), dense)), "blocks")) == []
-    assert folds(view(traced(Chain(layers(4, two), over)), "blocks")) == []
+    assert folds(view(traced(Chain(layers(4, lambda: nn.Linear(4, 4)), dense)), "blocks")) == []
 
 
 def test_a_fold_that_would_make_a_cycle_is_not_made():
     """Each call also takes what was made, outside, of the one before."""
-
-    class Pair(nn.Module):
-        def __init__(self):
-            self.inner = nn.Linear(4, 4)
-
-        def forward(self, x, side):
-            return self.inner(x) * side
 
     def around(parts, x):
         side = x
@@ -272,11 +279,11 @@ def test_a_weight_that_all_members_share_is_counted_once_and_lies_in_the_fold():
 
 
 def test_layers_that_no_module_holds():
-    x = Tensor(np.ones((2, 4), np.float32))
-    for layer in layers(3):
-        x = layer(x)
-    drawn = view(viz.trace(x.sum(), numbers=False), "modules")
-    assert folds(drawn) == ["Residual ×3 (Residual … Residual#3)"]
+    y = reduce(lambda x, layer: layer(x), layers(3), Tensor(np.ones((2, 4), np.float32)))
+    full = viz.trace(y.sum(), numbers=False)
+    drawn = view(full, "modules")
+    first, last = [module.id for module in full.modules if not module.parent][::2]
+    assert folds(drawn) == [f"Residual ×3 ({first} … {last})"] and first == "Residual" != last
     (fold,) = [node for node in drawn.nodes if node.kind == "fold"]
     assert fold.parameters == 60 and fold.rail
 

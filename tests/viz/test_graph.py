@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -184,9 +185,8 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_json_is_refused_with_a_reason(name):
     text, reason = DAMAGED[name]
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(reason)) as caught:
         Graph.from_json(text)
-    assert reason in str(caught.value)
     assert str(caught.value).startswith(("this is no graph", "this graph"))
 
 

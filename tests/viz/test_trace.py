@@ -73,7 +73,7 @@ def test_parameters_of_one_name_in_two_models_are_two_nodes():
     one, two = nn.Linear(2, 2), nn.Linear(2, 2)
     g = viz.trace(two(one(leaf(1, 2))).sum())
     assert kinds(g, "parameter") == ["parameter/weight", "parameter/bias", "parameter/weight#2", "parameter/bias#2"]
-    assert [module.id for module in g.modules] == ["Linear", "Linear#2"]
+    assert len({module.id for module in g.modules}) == 2
 
 
 def test_a_tied_weight_is_one_node_with_two_edges():
@@ -94,11 +94,11 @@ def test_a_square_has_two_edges():
 
 
 def test_a_hundred_doublings_are_a_hundred_nodes():
-    x = y = Tensor(1.0, requires_grad=True)
+    y = x = Tensor(1.0, requires_grad=True)
     for _ in range(100):
         y = y + y
     g = viz.trace(y)
-    assert len(kinds(g, "op")) == 100 and len(g.edges) == 200 and kinds(g, "input") == ["input/x"]
+    assert len(kinds(g, "op")) == 100 and len(g.edges) == 200 and g["input/x"].value.item == x.item()
     assert g.edges[0].grad.item == g.edges[1].grad.item == Numbers.of(2.0**99).item
 
 
@@ -120,7 +120,7 @@ def test_a_module_called_twice_is_two_calls():
 
 def test_modules_nest_as_their_calls_do():
     g = viz.trace(decoder(), inputs=IDS)
-    assert {module.id: module.parent for module in g.modules if "blocks.1" in module.id}["blocks.1.attn.q_proj"] == "blocks.1.attn"
+    assert g.module_by_id["blocks.1.attn.q_proj"].parent == "blocks.1.attn"
     assert g.module_by_id["blocks.1.attn"].parent == "blocks.1"
     assert g.module_by_id["blocks.1"].parent == "Decoder"
     assert g.module_by_id["Decoder"].parameters == sum(p.array.size for p in decoder().parameters())
@@ -172,8 +172,8 @@ def test_values_gradients_and_shares_are_the_engines():
             assert edge.grad == (Numbers.of(share) if share is not None else None)
     for id in kinds(g, "parameter"):
         assert g[id].grad == Numbers.of(names[g[id].name].grad.numpy())
-        assert g[id].value == Numbers.of(names[g[id].name].numpy())
-    assert g.nodes[-1].loss and g.nodes[-1].value.item == Numbers.of(loss.numpy()).item
+        assert g[id].value == Numbers.of(names[g[id].name].array)
+    assert g.nodes[-1].loss and g.nodes[-1].value.item == Numbers.of(loss.array).item
     assert [node.id for node in g.nodes if node.loss] == [g.nodes[-1].id]
 
 
@@ -222,8 +222,10 @@ def test_full_numbers():
 
 def test_values_that_are_not_finite_are_counted():
     x = Tensor([0.0, 1.0, -1.0], requires_grad=True)
-    loss = x.log().sum()
-    g = viz.trace(loss)
+    with np.errstate(all="ignore"):
+        loss = x.log().sum()
+    with np.errstate(all="raise"):  # looking at it makes no noise
+        g = viz.trace(loss)
     assert g["log"].value.nonfinite == 2
     assert repr(Graph.from_json(g.to_json())) == repr(g)
 
