@@ -20,6 +20,8 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray:
         array = np.asarray(data)
     else:
         if isinstance(data, (list, tuple)):
+            if any(isinstance(item, Traced) and item.requires_grad for item in data):
+                raise TypeError("a list of tensors that require a gradient would leave the graph: use stack(), or x.detach()")
             data = [as_array(item) if isinstance(item, Traced) else item for item in data]
         array = np.asarray(data, dtype)
         if dtype is None and array.dtype == float64:

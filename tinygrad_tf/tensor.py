@@ -73,8 +73,6 @@ class Tensor(Traced):
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: builtins.bool = False, dtype: Any = None):
-        if isinstance(data, (list, tuple)) and builtins.any(isinstance(x, Traced) and x.requires_grad for x in data):
-            raise RuntimeError("Tensor() of tensors that require a gradient would leave the graph: use stack(), or x.detach()")
         self.array = as_array(data, dtype)
         self.grad, self.node, self.hooks, self.base, self.viewed = None, None, None, None, False
         self.requires_grad = False

@@ -19,9 +19,9 @@ SUFFIXES = (".svg", ".html", ".png", ".pdf", ".dot", ".json")
 
 
 def draw(what: Any, *, inputs: Any = None, view: str = "ops", depth: int | None = None, collapse: Sequence[str] = (),
-         fold: Any = "auto", fused: bool = True, values: str = "none", grads: str = "auto", skips: bool = True, shapes: bool = True,
-         params: bool = True, direction: str | None = None, theme: str = "light", legend: bool = True, title: str = "",
-         desc: str = "", max_nodes: int | None = 2000, names: Mapping[str, Any] | None = None) -> Drawing:
+         fold: Any = "auto", fused: bool = True, values: str = "none", grads: str = "auto", skips: bool = True,
+         shapes: bool = True, params: bool = True, direction: str | None = None, theme: str = "light", legend: bool = True,
+         title: str = "", desc: str = "", max_nodes: int | None = 2000, names: Mapping[str, Any] | None = None) -> Drawing:
     """Draw the computation behind `what`, with every residual path as a thick straight line.
 
         viz.draw(loss)                                        # a notebook shows it
@@ -44,7 +44,8 @@ def draw(what: Any, *, inputs: Any = None, view: str = "ops", depth: int | None 
     """
     if view not in VIEWS:
         raise ValueError(f"view={view!r} is none of {', '.join(VIEWS)}")
-    options = Options(values, grads, skips, shapes, direction or ("right" if view == "scalars" else "down"), theme, legend, title)
+    direction = direction or ("right" if view == "scalars" else "down")
+    options = Options(values, grads, skips, shapes, direction, theme, legend, title)
     numbers = True if values != "none" or grads in ("labels", "edges") or view == "scalars" else None
     if isinstance(what, Graph):
         full = what
@@ -75,7 +76,7 @@ class Drawing:
         return scalars_dot(self.graph, self.options) if self.view == "scalars" else to_dot(self.graph, self.options)
 
     def svg(self, prefix: str = "g") -> str:
-        """The picture as SVG, its ids starting with `prefix`: one page may hold several figures. EngineNotFound without Graphviz."""
+        """The picture as SVG, its ids starting with `prefix`: one page may hold several. EngineNotFound without Graphviz."""
         if prefix not in self._svg:
             from . import layout, svg
 

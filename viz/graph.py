@@ -211,7 +211,8 @@ class Graph:
         return replace(self, **changes)
 
     def __repr__(self) -> str:
-        return f"<Graph: {len(self.nodes)} nodes, {len(self.edges)} edges, {len(self.modules)} module calls, {self.skip_count} skips>"
+        counts = f"{len(self.nodes)} nodes, {len(self.edges)} edges, {len(self.modules)} module calls, {self.skip_count} skips"
+        return f"<Graph: {counts}>"
 
     # -------------------------------------------------------------------------------------------- JSON
 

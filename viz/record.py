@@ -55,8 +55,8 @@ def record() -> Iterator[Tape]:
         loss.backward()
         viz.draw(loss, view="ops", values="stats")
 
-    For this thread. It costs memory: nothing that is recorded is freed before the loss and the tape are gone. A gradient that is
-    itself recorded (`create_graph=True`) passes by unseen.
+    For this thread. It costs memory: nothing that is recorded is freed before the loss and the tape are gone. A gradient that
+    is itself recorded (`create_graph=True`) passes by unseen.
     """
     tape, before = Tape(), state.observer
 
@@ -98,8 +98,8 @@ def recorded(nodes: Iterable[Node]) -> dict[Node, Entry]:
 def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
     """Compute the value of every op call behind `root` again and, if `root` is a scalar, the gradients.
 
-    Nothing of the graph or of the tensors is changed. `known` entries are used as they are. RuntimeError if a leaf was changed in
-    place since: the numbers would be others.
+    Nothing of the graph or of the tensors is changed. `known` entries are used as they are. RuntimeError if a leaf was changed
+    in place since: the numbers would be others.
     """
     order = history(root)[::-1]
     for node in order:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from .dot import Quoted, attributes, label, quoted, wrapped
 from .graph import Edge, Graph, Node, Numbers
+from .quoting import Quoted, attributes, label, quoted, wrapped
 from .style import DIRECTIONS, GREY, LOOKS, ORANGE, THEMES, Look, Options
 
 SIGNS = {

@@ -69,7 +69,8 @@ LOOKS = {
 }
 
 TINTS = {  # a word in the name of a module's class -> the background of its cluster
-    "attention": "#EAF3FA", "feedforward": "#EAF6F1", "mlp": "#EAF6F1", "embedding": "#FDF6E7", "norm": "#F0F8FD", "block": "#F7F7F7",
+    "attention": "#EAF3FA", "feedforward": "#EAF6F1", "mlp": "#EAF6F1", "embedding": "#FDF6E7", "norm": "#F0F8FD",
+    "block": "#F7F7F7",
 }  # fmt: skip
 
 
@@ -88,9 +89,11 @@ class Theme:
 
 
 DARK = {
-    "#1A1A1A": "#EDEDED", "#FFFFFF": "#22262B", "#CCE5F6": "#12395A", "#F6E5CC": "#4A3510", "#F7E4EE": "#4A2439", "#DDF0FB": "#143B52",
-    "#FFF7CC": "#4A4314", "#F2F2F2": "#30353B", "#000000": "#FFFFFF", "#555555": "#9AA3AD", "#999999": "#8A929B", "#6B6B6B": "#A9B1BA",
-    ORANGE: "#FF8533", BLUE: "#5CB3E8", "#EAF3FA": "#1A242E", "#EAF6F1": "#18261F", "#FDF6E7": "#2A2517", "#F0F8FD": "#1B252C",
+    "#1A1A1A": "#EDEDED", "#FFFFFF": "#22262B", "#CCE5F6": "#12395A", "#F6E5CC": "#4A3510", "#F7E4EE": "#4A2439",
+    "#DDF0FB": "#143B52", "#FFF7CC": "#4A4314", "#F2F2F2": "#30353B",
+    "#000000": "#FFFFFF", "#555555": "#9AA3AD", "#999999": "#8A929B",
+    "#6B6B6B": "#A9B1BA", ORANGE: "#FF8533", BLUE: "#5CB3E8", "#EAF3FA": "#1A242E", "#EAF6F1": "#18261F", "#FDF6E7": "#2A2517",
+    "#F0F8FD": "#1B252C",
     "#F7F7F7": "#1C1F23",
 }  # fmt: skip
 PRINT = {look.fill: "#FFFFFF" for look in LOOKS.values() if look.fill != "none"} | {

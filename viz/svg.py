@@ -1,4 +1,4 @@
-"""An SVG that a page can hold: its parts named per figure, described for readers who cannot see it, as wide as its container."""
+"""An SVG that a page can hold: parts named per figure, described for who cannot see it, as wide as its container."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def finish(svg: str, graph: Graph, prefix: str = "g", title: str = "", desc: str
     size = [float(x) for x in root.attrib["viewBox"].split()[2:]]
     root.attrib.pop("width", None), root.attrib.pop("height", None)
     root.attrib |= {
-        "role": "img", "aria-labelledby": f"{prefix}-title {prefix}-desc", "width": f"{size[0]:.0f}", "height": f"{size[1]:.0f}",
-        "style": "max-width: 100%; height: auto", "class": "viz-graph",
+        "role": "img", "aria-labelledby": f"{prefix}-title {prefix}-desc", "width": f"{size[0]:.0f}",
+        "height": f"{size[1]:.0f}", "style": "max-width: 100%; height: auto", "class": "viz-graph",
     }  # fmt: skip
     for part in root.iter(f"{{{SVG}}}g"):
         told = part.find(f"{{{SVG}}}title")

@@ -1,29 +1,23 @@
-"""From what the engine recorded to plain data: every op call, leaf and module call behind a tensor becomes a row of a `Graph`."""
+"""From what the engine recorded to plain data: what is behind a tensor, behind a model's output, or on a tape."""
 
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tinygrad_tf import Tensor, enable_grad, nn
 from tinygrad_tf.engine import Node as Call
-from tinygrad_tf.engine import Scope, Traced, history
-from tinygrad_tf.lines import operand
+from tinygrad_tf.engine import Traced, history, plain
 
-from .graph import Edge, Graph, Module, Node, Numbers
+from .graph import Graph
 from .partial import failed_call, marked
-from .record import Entry, Tape, record, recorded, replay
-from .skips import find_skips
+from .record import Tape, record
+from .tracer import Tracer
 from .twins import opened
-
-DATA = ("ids", "target", "index")  # settings that hold what the model was given, not how it works
-AUTOMATIC = 2_000_000  # numbers in all values up to which they are computed unasked
 
 
 def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = None, numbers: bool | None = None,
@@ -33,8 +27,8 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
     what: a Tensor or a sequence of them; a Module, which is called on `inputs` (one value, a tuple, or a dict of keywords); a
     Tape of `record()`; a Graph, which is returned as it is. names: name -> tensor or array, for what the picture should call by
     its name; variables of the caller are found without it. numbers: whether values and gradients are summed up in it; None: yes
-    if they were recorded or are quick to compute. full: keep every element, not the first six. fused: False opens each fused op:
-    the small ops of its composed twin stand in a module of its name.
+    if they were recorded or are quick to compute. full: keep every element, not the first six. fused: False opens each fused
+    op: the small ops of its composed twin stand in a module of its name.
 
     Tracing changes no value and no gradient. TypeError if there is nothing to trace.
     """
@@ -58,7 +52,7 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
 
 
 def _traced(calls: list[Call], given: Mapping[str, Any], numbers: bool | None, full: bool, fused: bool, title: str) -> Graph:
-    tracer = _Tracer(given, full)
+    tracer = Tracer(given, full)
     if not fused:
         twins = opened(calls)
         calls = [twins[call] for call in calls]
@@ -78,18 +72,17 @@ def _trace_module(
 def called(model: Any, inputs: Any) -> tuple[list[Traced], dict[str, Any]]:
     """Call a module, or a method of one, with float inputs made to take gradients, so that every op on them is recorded.
 
-    Returns the tensors that it returned, as far as they were computed, and its arguments by name. What was computed is recorded.
+    Returns the tensors that it returned, as far as they were computed, and its arguments by name. The ops are recorded.
     """
     args = inputs if isinstance(inputs, tuple) else () if isinstance(inputs, dict) else (inputs,)
     keywords = inputs if isinstance(inputs, dict) else {}
     bound = inspect.signature(model.forward if isinstance(model, nn.Module) else model).bind(*args, **keywords)
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
-        floats = isinstance(value, (Traced, np.ndarray)) and (value.array if isinstance(value, Traced) else value).dtype.kind == "f"
-        if floats:
+        if isinstance(value, (Traced, np.ndarray)) and plain(value).dtype.kind == "f":
             value = value if isinstance(value, Traced) else Tensor(value)
             if not value.requires_grad:
-                value = value.detach().requires_grad_()
+                value = Tensor(value.array, requires_grad=True)
             bound.arguments[name] = value
         if isinstance(value, (Traced, np.ndarray, list)):
             named[name] = value
@@ -109,7 +102,7 @@ def _trace_tape(tape: Tape, given: Mapping[str, Any], numbers: bool | None, full
     if not calls:
         ended = f"; it ended in {type(tape.error).__name__}: {tape.error}" if tape.error is not None else ""
         raise TypeError(f"this tape holds no op call: nothing inside record() took a tensor that requires a gradient{ended}")
-    tracer = _Tracer(given, full)
+    tracer = Tracer(given, full)
     graph = tracer.graph(calls, [], numbers, title)
     return graph if tape.error is None else marked(graph, tape, tracer.ids.get(failed))
 
@@ -122,7 +115,7 @@ def _tensors(out: Any) -> list[Traced]:
 
 
 def _variables(frame: Any) -> dict[str, Any]:
-    """The tensors and modules that the caller holds in variables, by name; a name with a leading underscore is not the caller's own."""
+    """The tensors and modules in the caller's variables, by name; one with a leading underscore is not the caller's own."""
     inside = __name__.partition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == inside:
         frame = frame.f_back
@@ -134,247 +127,3 @@ def _variables(frame: Any) -> dict[str, Any]:
 def _first(names: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """All of them, those of `names` first: of several names for one tensor the first counts."""
     return {**names, **{name: value for name, value in more.items() if name not in names}}
-
-
-class _Tracer:
-    """Builds one graph. Ids come from module paths, ops and counters, never from memory."""
-
-    def __init__(self, names: Mapping[str, Any], full: bool):
-        self.full = full
-        self.tensor_names: dict[int, str] = {}  # id of a leaf tensor, an array, an op call or a module -> the reader's name
-        self.arrays: list[tuple[str, np.ndarray]] = []
-        for name, value in names.items():
-            if isinstance(value, nn.Module):
-                self.tensor_names.setdefault(id(value), name)
-                continue
-            array = value.array if isinstance(value, Traced) else np.asarray(value)
-            thing = value if not isinstance(value, Traced) else value.node or value
-            self.tensor_names.setdefault(id(thing), name)
-            if not isinstance(value, Traced) or value.node is None:
-                self.tensor_names.setdefault(id(array), name)
-                self.arrays.append((name, array))
-        self.nodes: list[Node] = []
-        self.edges: list[Edge] = []
-        self.modules: dict[Scope, Module] = {}
-        self.ids: dict[Any, str] = {}  # op call, or id of a leaf tensor or an array -> id of its node
-        self.taken: dict[str, int] = {}
-        self.kept: set[int] = set()  # owners of memory that is already counted
-        self.leaves: set[int] = set()  # owners of memory that lives as long as a leaf
-        self.parameter_names: dict[Any, dict[int, str]] = {}
-
-    def names_of(self, twins: Mapping[Call, Call]) -> None:
-        """Call each twin what the reader calls the op call in whose place it stands."""
-        for call, twin in twins.items():
-            if id(call) in self.tensor_names:
-                self.tensor_names[id(twin)] = self.tensor_names[id(call)]
-
-    def graph(self, order: list[Call], roots: list[Call], numbers: bool | None, title: str) -> Graph:
-        entries, notes = self._entries(order, roots, numbers)
-        self._name_roots(order)
-        self.leaves = {id(_owner(x.array)) for call in order for x in call.inputs if isinstance(x, Traced)}
-        for call in order:
-            self._call(call, entries.get(call), loss=len(roots) == 1 and call is roots[0] and call.shape in ((), (1,)))
-        for root in roots:
-            if root.shape not in ((), (1,)):
-                self._output(root)
-        clock = sorted({item.order for item in (*self.nodes, *self.modules.values())})  # the engine's own counts on and on
-        rank = {order: i for i, order in enumerate(clock)}
-        nodes, modules = ([replace(item, order=rank[item.order]) for item in items] for items in (self.nodes, self.modules.values()))
-        graph = Graph(tuple(nodes), tuple(self.edges), tuple(modules), (), title, tuple(notes))
-        return find_skips(graph)
-
-    def _entries(self, order: list[Call], roots: list[Call], numbers: bool | None) -> tuple[dict[Call, Entry], list[str]]:
-        known = recorded(order) if numbers is not False else {}
-        whole = len(known) == len(order) and (order[-1].shape not in ((), (1,)) or known[order[-1]].grad is not None)
-        if numbers is False or whole or len(roots) != 1:
-            return known, []
-        if numbers is None and sum(int(np.prod(call.shape)) for call in order) > AUTOMATIC:
-            return known, []
-        try:
-            return replay(roots[0], known), []
-        except RuntimeError as error:  # a leaf was changed since
-            if numbers:
-                raise
-            return known, [f"no numbers: {error}"]
-
-    # ---------------------------------------------------------------------------------------- ids and modules
-
-    def _fresh(self, wanted: str) -> str:
-        self.taken[wanted] = n = self.taken.get(wanted, 0) + 1
-        return wanted if n == 1 else f"{wanted}#{n}"
-
-    def _name_roots(self, order: list[Call]) -> None:
-        """Every module call, in the order of the calls. Paths of several models get the class in front, to be told apart."""
-        scopes: dict[Scope, None] = {}
-        for call in order:
-            around, scope = [], call.scope
-            while scope is not None and scope not in scopes:
-                around.append(scope)
-                scope = scope.parent
-            scopes.update(dict.fromkeys(reversed(around)))
-        outermost = {id(scope.module or scope): scope for scope in map(_top, scopes) if not scope.label}
-        prefix: dict[int, str] = {}  # of the several outermost modules: the reader's name, or the class and a number
-        for key, scope in outermost.items() if len(outermost) > 1 else ():
-            wanted = self.tensor_names.get(key) or scope.kind
-            same = sum(name.partition("(")[0] == wanted for name in prefix.values())
-            prefix[key] = f"{wanted}({same + 1})" if same else wanted
-        for scope in sorted(scopes, key=lambda scope: scope.serial):
-            path, top = scope.path, _top(scope)
-            full = ".".join(part for part in (prefix.get(id(top.module or top), ""), path) if part)
-            parent = self.modules[scope.parent].id if scope.parent is not None else ""
-            count = sum(p.array.size for p in scope.module.parameters()) if scope.module is not None else 0
-            self.modules[scope] = Module(self._fresh(full or scope.kind), path, scope.kind, parent, count, scope.serial)
-
-    def _module(self, scope: Scope | None) -> str:
-        return self.modules[scope].id if scope is not None else ""
-
-    # ---------------------------------------------------------------------------------------- nodes
-
-    def _call(self, call: Call, entry: Entry | None, loss: bool) -> None:
-        module = self._module(call.scope)
-        name = f"{module}/{call.op.name}" if module else call.op.name
-        self.ids[call] = id_ = self._fresh(name)
-        for i, source in enumerate(call.inputs):
-            share = entry.shares.get(i) if entry is not None else None
-            self._edge(self._source(source, call, i), id_, i, operand(call.op, i).strip("`"), share)
-        slot = len(call.inputs)
-        for key, value in call.settings.items():
-            if isinstance(value, (np.ndarray, Traced)) and np.ndim(value.array if isinstance(value, Traced) else value):
-                self._edge(self._array(value.array if isinstance(value, Traced) else value, call, key), id_, slot, key, None)
-                slot += 1
-        settings = {k: _shown(v) for k, v in call.settings.items() if not isinstance(v, (np.ndarray, Traced)) and v is not None}
-        self.nodes.append(Node(
-            id_, "op", call.op.name, call.op.name, self.tensor_names.get(id(call), ""), tuple(call.shape), str(call.dtype), module,
-            call.serial, settings, _relative(call.line), self._numbers(entry and entry.value), self._numbers(entry and entry.grad), True,
-            loss, self._kept(call, entry),
-        ))  # fmt: skip
-
-    def _source(self, source: Any, call: Call, i: int) -> str:
-        if isinstance(source, Call):
-            return self.ids[source] if source in self.ids else self._before(source)
-        if isinstance(source, Traced):
-            return self.ids[id(source)] if id(source) in self.ids else self._leaf(source, call, i)
-        return self._array(source, call, operand(call.op, i).strip("`"))
-
-    def _leaf(self, leaf: Traced, call: Call, i: int) -> str:
-        """A tensor that requires a gradient and was not computed: a parameter, or an input."""
-        learned = isinstance(leaf, nn.Parameter)
-        path = self._parameter_name(leaf, call.scope)
-        name = path or self.tensor_names.get(id(leaf), "")
-        module = next((m.id for scope, m in self.modules.items() if path and _owns(scope, leaf)), "")
-        kind = "parameter" if learned else "input"
-        self.ids[id(leaf)] = id_ = self._fresh(f"{kind}/{name or operand(call.op, i).strip('`')}")
-        grad = leaf.grad.array if leaf.grad is not None else None
-        self.nodes.append(Node(
-            id_, kind, name or operand(call.op, i).strip("`"), name=name, shape=leaf.array.shape, dtype=str(leaf.array.dtype),
-            module=module, order=call.serial, value=self._numbers(leaf.array), grad=self._numbers(grad), trained=True,
-            parameters=leaf.array.size if learned else 0, ops=0,
-        ))  # fmt: skip
-        return id_
-
-    def _array(self, value: Any, call: Call, slot: str) -> str:
-        """A value that takes no gradient: data that goes into the computation, one node each, or a constant, one a use."""
-        if id(value) in self.ids:
-            return self.ids[id(value)]
-        array = np.asarray(value)
-        name = self.tensor_names.get(id(value)) or next((n for n, a in self.arrays if _same(a, array)), "")
-        used_as_data = slot in DATA or call.scope is None or (call.inputs and call.inputs[0] is value)
-        data = array.dtype.kind in "iuf" and (name or (array.ndim > 0 and used_as_data and not _counts(array)))
-        module = self._module(call.scope)
-        owner = f"{self.ids[call]}/{slot}"
-        id_ = self._fresh(f"input/{name or slot}" if data else owner)
-        label = name or slot if data else _constant(array, slot)
-        self.nodes.append(Node(
-            id_, "input" if data else "constant", label, name=name if data else "", shape=array.shape, dtype=str(array.dtype),
-            module="" if data else module, order=call.serial, value=self._numbers(array), ops=0,
-        ))  # fmt: skip
-        if data:
-            self.ids[id(value)] = id_
-        return id_
-
-    def _before(self, call: Call) -> str:
-        """An op call made before the recording began: its value is an input of what is drawn."""
-        self.ids[call] = id_ = self._fresh(f"input/{self.tensor_names.get(id(call), call.op.name)}")
-        name = self.tensor_names.get(id(call), "")
-        self.nodes.append(Node(id_, "input", name or call.op.name, name=name, shape=tuple(call.shape), dtype=str(call.dtype),
-                               order=call.serial, ops=0))  # fmt: skip
-        return id_
-
-    def _output(self, root: Call) -> None:
-        node = next(node for node in self.nodes if node.id == self.ids[root])
-        id_ = self._fresh(f"output/{node.name or 'y'}")
-        self.nodes.append(Node(id_, "output", node.name or "y", name=node.name, shape=node.shape, dtype=node.dtype,
-                               order=root.serial, value=node.value, grad=node.grad, ops=0))  # fmt: skip
-        self._edge(self.ids[root], id_, 0, "", None)
-
-    def _edge(self, source: str, target: str, slot: int, name: str, share: Any) -> None:
-        self.edges.append(Edge(source, target, slot, name, grad=self._numbers(share)))
-
-    # ---------------------------------------------------------------------------------------- what is known of them
-
-    def _numbers(self, array: Any) -> Numbers | None:
-        return None if array is None else Numbers.of(array, self.full)
-
-    def _kept(self, call: Call, entry: Entry | None) -> int:
-        """Bytes that this call's rule keeps for backward; memory of leaves, and what an earlier call kept, is not counted."""
-        total = 0
-        for array in entry.kept if entry is not None else call.kept():
-            owner = _owner(array)
-            if id(owner) not in self.kept and id(owner) not in self.leaves:
-                self.kept.add(id(owner))
-                total += owner.nbytes
-        return total
-
-    def _parameter_name(self, leaf: Traced, scope: Scope | None) -> str:
-        """Its path in the outermost module around the call; the name that `named_parameters` gives."""
-        if scope is None:
-            return ""
-        top = _top(scope)
-        if top not in self.parameter_names:
-            named = top.module.named_parameters() if top.module is not None else ()
-            self.parameter_names[top] = {id(p): f"{top.label}.{name}" if top.label else name for name, p in named}
-        return self.parameter_names[top].get(id(leaf), "")
-
-
-def _top(scope: Scope) -> Scope:
-    while scope.parent is not None:
-        scope = scope.parent
-    return scope
-
-
-def _owns(scope: Scope, leaf: Traced) -> bool:
-    return scope.module is not None and any(value is leaf for value in vars(scope.module).values())
-
-
-def _owner(array: np.ndarray) -> np.ndarray:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether b is the reader's array a, or a copy that was made on the way in."""
-    return a.shape == b.shape and a.ndim > 0 and a.dtype.kind == b.dtype.kind and np.array_equal(a, b)
-
-
-def _counts(array: np.ndarray) -> bool:
-    """Whether it is a range of whole numbers: positions that a model counted itself."""
-    return array.ndim == 1 and array.size > 1 and array.dtype.kind in "iu" and bool((np.diff(array) == 1).all())
-
-
-def _constant(array: np.ndarray, slot: str) -> str:
-    if array.size == 1:
-        return f"{array.item():.4g}" if array.dtype.kind in "iuf" else str(array.item())
-    return f"{array[0]} … {array[-1]}" if _counts(array) else slot
-
-
-def _relative(line: str | None) -> str:
-    """`file:line` from the folder that the program runs in, if the file lies in it: the same on every machine."""
-    if not line:
-        return ""
-    here = os.getcwd() + os.sep
-    return line.removeprefix(here).replace(os.sep, "/")
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -53,7 +53,8 @@ QKV = [[(1, 2, 3, 4), (1, 2, 4, 4), (1, 2, 4, 3)], [(2, 4, 3, 2), (2, 2, 4, 2), 
 EXAMPLES = {
     **{name: cases(PAIRS) for name in ("add", "sub", "mul", "residual", "maximum", "minimum")},
     "swiglu": cases([pair for pair in PAIRS if pair[0] == pair[1]]),
-    "dropout": cases([[(2, 3)], [()], [(0, 3)]], [{"keep": 2.0}, {"keep": 0.0}]) + cases([[(2, 3)]], [{"keep": np.eye(2, 3) * 4}]),
+    "dropout": cases([[(2, 3)], [()], [(0, 3)]], [{"keep": 2.0}, {"keep": 0.0}])
+    + cases([[(2, 3)]], [{"keep": np.eye(2, 3) * 4}]),
     "div": cases(PAIRS, **POSITIVE),
     "pow": cases(PAIRS, **POSITIVE),
     **{

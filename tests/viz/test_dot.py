@@ -16,8 +16,8 @@ from tests.viz.models import MODELS, decoder_loss, marked, plain, run
 from tinygrad_tf import Tensor
 from tinygrad_tf.models import Decoder, DecoderConfig
 from viz import layout
-from viz.dot import quoted
 from viz.graph import Edge, Graph, Node
+from viz.quoting import quoted
 from viz.stream import stream
 from viz.style import Options
 
@@ -38,7 +38,8 @@ def spread(drawing, line="stream"):
     """How far apart the nodes of a line stand, across the direction in which the graph runs."""
     axis = 0 if drawing.options.direction in ("down", "up") else 1
     at = places(drawing)
-    across = [at[id_][axis] for id_, name in stream(drawing.graph).group.items() if name == line and not drawing.graph[id_].rail]
+    on_it = [id_ for id_, name in stream(drawing.graph).group.items() if name == line and not drawing.graph[id_].rail]
+    across = [at[id_][axis] for id_ in on_it]
     return max(across) - min(across)
 
 
@@ -66,7 +67,10 @@ def test_it_is_straight_in_every_direction(direction):
     assert spread(viz.draw(decoder_loss(), direction=direction)) <= 0.5
 
 
-@pytest.mark.parametrize("options", [{"values": "stats"}, {"grads": "edges"}, {"depth": 2}, {"collapse": ["blocks.*.attn"]}, {"params": False}])
+OPTIONS = [{"values": "stats"}, {"grads": "edges"}, {"depth": 2}, {"collapse": ["blocks.*.attn"]}, {"params": False}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
 def test_it_is_straight_with_every_option(options):
     assert spread(viz.draw(decoder_loss(), **options)) <= 0.5
 
@@ -98,11 +102,12 @@ def test_graphviz_reads_back_every_node_and_edge(name, plus):
         if found[f"e{i}"].get("dir") == "back":
             ends.reverse()  # a leaf on the other side of its op
         assert ends[1] == edge.target
-        assert ends[0] == edge.source or ends[0].split("/in")[0] in {m.id for m in graph.modules_around(graph[edge.target].module)}
+        around = {module.id for module in graph.modules_around(graph[edge.target].module)}
+        assert ends[0] == edge.source or ends[0].split("/in")[0] in around
 
 
-NASTY = ["<lambda>", "<b>", "<> <>", "a>b", 'say "hi"', "back\\slash", "\\N\\G", "{x|y}", "two\nlines", "漢字", "♂ é", "", "&lt;&amp;", "a:b:c",
-         "]; x -> y [", "cluster_1", "%s", "node"]  # fmt: skip
+NASTY = ["<lambda>", "<b>", "<> <>", "a>b", 'say "hi"', "back\\slash", "\\N\\G", "{x|y}", "two\nlines", "漢字", "♂ é", "",
+         "&lt;&amp;", "a:b:c", "]; x -> y [", "cluster_1", "%s", "node"]  # fmt: skip
 
 
 def labels_of(nodes):
@@ -121,7 +126,10 @@ def test_every_name_appears_letter_by_letter():
     assert [text.replace("\xa0", " ") for text in shown] == [name.replace("\n", "↵") for name in NASTY]
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30), min_size=1, max_size=5))
+VISIBLE = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)
+
+
+@given(st.lists(VISIBLE, min_size=1, max_size=5))
 def test_any_text_appears_letter_by_letter(names):
     assert labels_of(names) == names
 

@@ -1,7 +1,7 @@
 """The figures of the gallery: each function builds something small in float64 and returns its drawing.
 
-This file is run by its path, not imported from the package: so it counts as a reader's own code, whose variables and lines appear
-in the pictures.
+This file is run by its path, not imported from the package: so it counts as a reader's own code, whose variables and lines
+appear in the pictures.
 """
 
 from __future__ import annotations

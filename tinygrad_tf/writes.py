@@ -1,0 +1,195 @@
+"""One run of a model, watched: what was written to its residual stream, by whom, and what the attention layers did.
+
+The tape says it all. Each `residual` node names its skip and its update, and every node knows the module call it was made in. In
+a pre-norm model the skip of one sum is the sum before it, so the way back over the skips is the stream itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import fused, nn
+from .engine import Node, Scope, Traced, enable_grad, history, state
+from .generate import evaluating
+from .tensor import Tensor
+
+FIXED = (nn.LayerNorm, nn.RMSNorm, nn.LayerScale)  # linear in what they read once their scale is held: see `reading.held`
+AROUND = (*FIXED, nn.Dropout)  # what stands around a branch and does not give an update its name
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a module: which, where, when by the clock of the tape, what it read and what it returned."""
+
+    module: Any
+    scope: Scope
+    read: Any
+    out: Any = None
+
+
+@dataclass(eq=False)
+class Attention:
+    """What an attention layer did in one call."""
+
+    layer: nn.MultiHeadAttention
+    joined: np.ndarray  # (B, T, H E), the mixtures of the heads side by side
+    mix: Callable[[np.ndarray], np.ndarray] | None  # values (B, G, S, E) -> (B, H, T, E): the mixing rule with its weights as here
+
+
+@dataclass(eq=False)
+class Write:
+    """One update to the stream."""
+
+    name: str  # the path of the branch, as blocks.0.attn
+    sublayers: str  # the path of the module that adds it, as blocks.0
+    update: np.ndarray  # (B, T, d), exactly what was added
+    after: list[Call]  # the norms and scales between the branch and the sum, in order
+    attention: Attention | None = None
+
+
+@dataclass(eq=False)
+class Run:
+    """What `watch` found. `embedding` and the updates add up to `stream`."""
+
+    embedding: np.ndarray
+    writes: list[Write]
+    stream: np.ndarray
+    out: Any
+    tail: list[Call]  # the norms and linear maps after the last sum
+
+
+def watch(model: Any, *inputs: Any) -> Run:
+    """Call `model(*inputs)` in evaluation mode and find the writes to the stream that its output is made of.
+
+    The model is left as it was. ValueError if the stream is no sum of updates, as in a post-norm model.
+    """
+    seen = _Seen()
+    with evaluating(model), enable_grad(), _watched(model, seen):
+        out = model(*(_tracked(x) for x in inputs))
+    last = next((node for node in history(out.node) if node.op.name == "residual"), None)
+    if last is None:
+        raise ValueError(f"this run of {type(model).__name__} holds no residual sum: it has no stream to read")
+    writes: list[Write] = []
+    node: Any = last
+    while isinstance(node, Node) and node.op.name == "residual":
+        writes[:0] = seen.writes(node)
+        node = node.inputs[0]
+    if isinstance(node, Node) and any(other.op.name == "residual" for other in history(node)):
+        where = node.scope.path if node.scope is not None else ""
+        raise ValueError(
+            f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'the model'} takes a sum and "
+            "puts something else in its place (post-norm does this after every update). Only pre-norm models can be read this way"
+        )
+    counts: dict[str, int] = {}
+    for write in writes:  # a block that is called twice writes twice
+        counts[write.name] = counts.get(write.name, 0) + 1
+        write.name += f"#{counts[write.name]}" if counts[write.name] > 1 else ""
+    tail = [call for call in seen.calls if call.scope.serial > last.serial]
+    return Run(seen.value(node), writes, seen.value(last), out, tail)
+
+
+@contextmanager
+def _watched(model: Any, seen: _Seen) -> Iterator[None]:
+    """Fill `seen` while the model runs: an observer for the ops of this thread, hooks for the modules."""
+    observer, inside = state.observer, state.composed
+
+    def observe(node: Node, value: np.ndarray) -> None:
+        seen.values[node] = value
+        if observer is not None:
+            observer(node, value)
+
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, nn.Embedding):  # with frozen weights nothing would be recorded
+                stack.callback(module.register_forward_hook(lambda module, args, out: _tracked(out)).remove)
+            if isinstance(module, (*FIXED, nn.Linear, nn.MultiHeadAttention)):
+                stack.callback(module.register_forward_pre_hook(seen.enter).remove)
+                stack.callback(module.register_forward_hook(seen.leave).remove)
+        state.observer, state.composed = observe, False  # fused attention: one node that knows its queries, keys and mask
+        try:
+            yield
+        finally:
+            state.observer, state.composed = observer, inside
+
+
+def _tracked(x: Any) -> Any:
+    """The same numbers, as a tensor that the tape follows; ids stay as they are."""
+    array = x.array if isinstance(x, Traced) else np.asarray(x)
+    if array.dtype.kind != "f" or (isinstance(x, Traced) and x.requires_grad):
+        return x
+    return Tensor(array, requires_grad=True)
+
+
+@dataclass(eq=False)
+class _Seen:
+    values: dict[Node, np.ndarray] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    open: list[Call] = field(default_factory=list)
+
+    def enter(self, module: Any, args: tuple) -> None:
+        assert state.scope is not None  # a hook runs inside the module's call
+        self.open.append(Call(module, state.scope, args[0]))
+        self.calls.append(self.open[-1])
+
+    def leave(self, module: Any, args: tuple, out: Any) -> None:
+        self.open.pop().out = out
+
+    def value(self, source: Any) -> np.ndarray:
+        """The value of an input of a node."""
+        if isinstance(source, Node):
+            return self.values[source]
+        return source.array if isinstance(source, Traced) else np.asarray(source)
+
+    def writes(self, total: Node) -> Iterator[Write]:
+        """The updates that one residual sum adds: one, or several where branches side by side were added up first."""
+        parts, stack = [], [total.inputs[1]]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Node) and part.op.name == "add" and part.scope is total.scope:
+                stack += part.inputs[::-1]
+            else:
+                parts.append(part)
+        inside = total.scope.path if total.scope is not None else ""
+        for part in parts:
+            found = self._between(total, part)
+            branch = next((scope for scope in found if not isinstance(scope.module, AROUND)), None)
+            after = [call for call in self.calls if call.scope in found and isinstance(call.module, FIXED)
+                     and branch is not None and call.scope.serial > branch.serial]  # fmt: skip
+            name = branch.path if branch is not None else f"{inside}.update".lstrip(".")
+            yield Write(name, inside, self.value(part), after, None if branch is None else self._attention(branch))
+
+    def _between(self, total: Node, part: Any) -> list[Scope]:
+        """The module calls directly inside the sum's own that lie between its skip and one of its updates, last one first."""
+        skip = total.inputs[0]
+        nodes = history(part, stop={skip} if isinstance(skip, Node) else set()) if isinstance(part, Node) else []
+        found: dict[Scope, None] = {}
+        for node in nodes:
+            scope = node.scope
+            while scope is not None and scope.parent is not total.scope:
+                scope = scope.parent
+            if scope is not None and scope is not total.scope:
+                found[scope] = None
+        return sorted(found, key=lambda scope: -scope.serial)
+
+    def _attention(self, branch: Scope) -> Attention | None:
+        """What the attention layer at the end of this branch did, if there is one."""
+        layers = [call for call in self.calls if call.scope is branch and isinstance(call.module, nn.MultiHeadAttention)]
+        if not layers:
+            return None
+        layer = layers[0].module
+        (joined,) = (c.read.array for c in self.calls if c.module is layer.out_proj and c.scope.parent is branch)
+        return Attention(layer, joined, self._mix(branch))
+
+    def _mix(self, branch: Scope) -> Callable[[np.ndarray], np.ndarray] | None:
+        """The mixing rule of this call as a function of the values alone."""
+        node = next((n for n in self.values if n.op is fused.attention and n.scope is branch), None)
+        if node is None:
+            return None
+        q, k, _, *bias = (self.value(source) for source in node.inputs)
+        settings = node.settings
+        return lambda v: fused.attention.raw(q, k, v, *bias, **settings)[0]
