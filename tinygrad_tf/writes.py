@@ -28,8 +28,12 @@ class Call:
 
     module: Any
     scope: Scope
-    read: Any
+    args: tuple  # arrays in place of tensors
     out: Any = None
+
+    @property
+    def read(self) -> Any:
+        return self.args[0]
 
 
 @dataclass(eq=False)
@@ -38,6 +42,7 @@ class Attention:
 
     layer: nn.MultiHeadAttention
     joined: np.ndarray  # (B, T, H E), the mixtures of the heads side by side
+    keys: tuple[int, int, int]  # (B, G, S)
     mix: Callable[[np.ndarray], np.ndarray] | None  # values (B, G, S, E) -> (B, H, T, E): the mixing rule with its weights as here
 
 
@@ -59,7 +64,7 @@ class Run:
     embedding: np.ndarray
     writes: list[Write]
     stream: np.ndarray
-    out: Any
+    out: Any  # what the model returned
     tail: list[Call]  # the norms and linear maps after the last sum
 
 
@@ -71,7 +76,7 @@ def watch(model: Any, *inputs: Any) -> Run:
     seen = _Seen()
     with evaluating(model), enable_grad(), _watched(model, seen):
         out = model(*(_tracked(x) for x in inputs))
-    last = next((node for node in history(out.node) if node.op.name == "residual"), None)
+    last = next((node for node in history(getattr(out, "node", None)) if node.op.name == "residual"), None)
     if last is None:
         raise ValueError(f"this run of {type(model).__name__} holds no residual sum: it has no stream to read")
     writes: list[Write] = []
@@ -90,7 +95,7 @@ def watch(model: Any, *inputs: Any) -> Run:
         counts[write.name] = counts.get(write.name, 0) + 1
         write.name += f"#{counts[write.name]}" if counts[write.name] > 1 else ""
     tail = [call for call in seen.calls if call.scope.serial > last.serial]
-    return Run(seen.value(node), writes, seen.value(last), out, tail)
+    return Run(seen.value(node), writes, seen.value(last), _array(out), tail)
 
 
 @contextmanager
@@ -117,9 +122,14 @@ def _watched(model: Any, seen: _Seen) -> Iterator[None]:
             state.observer, state.composed = observer, inside
 
 
+def _array(x: Any) -> Any:
+    """The values of a tensor without its graph; anything else as it is."""
+    return x.array if isinstance(x, Traced) else x
+
+
 def _tracked(x: Any) -> Any:
     """The same numbers, as a tensor that the tape follows; ids stay as they are."""
-    array = x.array if isinstance(x, Traced) else np.asarray(x)
+    array = np.asarray(_array(x))
     if array.dtype.kind != "f" or (isinstance(x, Traced) and x.requires_grad):
         return x
     return Tensor(array, requires_grad=True)
@@ -133,17 +143,17 @@ class _Seen:
 
     def enter(self, module: Any, args: tuple) -> None:
         assert state.scope is not None  # a hook runs inside the module's call
-        self.open.append(Call(module, state.scope, args[0]))
+        self.open.append(Call(module, state.scope, tuple(_array(x) for x in args)))
         self.calls.append(self.open[-1])
 
     def leave(self, module: Any, args: tuple, out: Any) -> None:
-        self.open.pop().out = out
+        self.open.pop().out = _array(out)
 
     def value(self, source: Any) -> np.ndarray:
         """The value of an input of a node."""
         if isinstance(source, Node):
             return self.values[source]
-        return source.array if isinstance(source, Traced) else np.asarray(source)
+        return np.asarray(_array(source))
 
     def writes(self, total: Node) -> Iterator[Write]:
         """The updates that one residual sum adds: one, or several where branches side by side were added up first."""
@@ -182,14 +192,14 @@ class _Seen:
         if not layers:
             return None
         layer = layers[0].module
-        (joined,) = (c.read.array for c in self.calls if c.module is layer.out_proj and c.scope.parent is branch)
-        return Attention(layer, joined, self._mix(branch))
+        (joined,) = (c.read for c in self.calls if c.module is layer.out_proj and c.scope.parent is branch)
+        return Attention(layer, joined, *self._mix(branch))
 
-    def _mix(self, branch: Scope) -> Callable[[np.ndarray], np.ndarray] | None:
+    def _mix(self, branch: Scope) -> tuple[tuple[int, int, int], Callable[[np.ndarray], np.ndarray] | None]:
         """The mixing rule of this call as a function of the values alone."""
         node = next((n for n in self.values if n.op is fused.attention and n.scope is branch), None)
         if node is None:
-            return None
+            return (0, 0, 0), None
         q, k, _, *bias = (self.value(source) for source in node.inputs)
         settings = node.settings
-        return lambda v: fused.attention.raw(q, k, v, *bias, **settings)[0]
+        return k.shape[:3], lambda v: fused.attention.raw(q, k, v, *bias, **settings)[0]

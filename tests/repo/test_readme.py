@@ -33,9 +33,11 @@ def check(words: list[str]) -> None:
         case ["tinygrad-tf", name, *rest]:
             from typer.main import get_command
 
+            import viz.commands
             from tinygrad_tf.cli import app
             from tinygrad_tf.settings import PRESETS
 
+            viz.commands.add(app)
             options = get_command(app).commands[name].make_context(name, list(rest)).params
             if name == "train":
                 settings = {key: options[key] for key in vars(PRESETS["tiny"]) if options[key] is not None}
@@ -81,12 +83,13 @@ def test_the_windows_form_does_the_same():
 
 def test_python_in_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict = {}
+    names: dict = {"__name__": "readme"}
     for block in blocks(ROOT / "README.md", "python"):
         exec(compile(block, "README.md", "exec"), names)
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_python_examples_run(readme):
+def test_the_python_examples_run(readme, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for text in blocks(readme, "python"):
         exec(compile(text, str(readme), "exec"), {})
