@@ -7,8 +7,8 @@
     reading.attribution(token)                            what each update adds to the logit of a token
     reading.lens()                                        what the model would say after each block
 
-Post-norm models cannot be read so: Norm(x + F(x)) rescales everything that was written before, by a scale that depends on it, so
-what an update has become at the end is no fixed part of the final stream.
+Post-norm models cannot be read so: Norm(x + F(x)) rescales all that was written before, by a scale that depends on all of it, so
+there is no sum of updates that is the final stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .writes import Attention, Run, Write, watch
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One run of a pre-norm model, taken apart. Weights are read from the model when they are needed: change nothing between."""
+    """One run of a pre-norm model, taken apart. Weights are read from the model when asked for: change none in between."""
 
     updates: dict[str, np.ndarray]  # name -> (B, T, d), in the order of writing: embedding, blocks.0.attn, blocks.0.ffn, ...
     stream: np.ndarray  # (B, T, d), the sum of the updates: the final stream, before the last norm
@@ -46,7 +46,7 @@ class Reading:
     # ---------------------------------------------------------------------------------------- heads
 
     def heads(self, name: str) -> dict[str, np.ndarray]:
-        """The update of an attention layer in parts (B, T, d) that add up to it: name.heads.0, ..., and name.bias if there is one.
+        """The update of an attention layer in parts (B, T, d) that add up to it: name.heads.0, ..., and name.bias if any.
 
         Head r writes H_r W_O^(r), its mixture times its rows of the output projection. A scale or norm between the layer and
         the stream is held as it was in this run.
@@ -71,17 +71,13 @@ class Reading:
 
         Its mixing rule is run again with one-hot values, one a position: what a head then reads are its weights.
         """
-        _, attention = self._attention(name)
-        if attention.mix is None:
-            raise ValueError(f"{name} mixes by a rule that is not known here, so its weights are not either")
-        b, groups, s = attention.keys
-        return attention.mix(np.broadcast_to(np.eye(s, dtype=attention.joined.dtype), (b, groups, s, s)))
+        return self._attention(name)[1].weights()
 
     def _attention(self, name: str) -> tuple[Write, Attention]:
         found = {write.name: (write, write.attention) for write in self.run.writes if write.attention is not None}
         if name not in found:
             raise ValueError(f"{name!r} is no attention layer of this run; there are: {', '.join(found) or 'none'}")
-        return found[name]  # type: ignore[return-value]
+        return found[name]
 
     # ---------------------------------------------------------------------------------------- logits
 
@@ -90,8 +86,8 @@ class Reading:
 
         tokens: one id, or one for each position, (T,) or (B, T). heads: attention layers in parts, as `heads` gives them.
 
-        The logit is norm(stream) . u, with u the token's row of the last linear map. The norm divides by a scale that all updates
-        make together; here that scale is held as it was in this run, and then the norm is linear: an update z adds
+        The logit is norm(stream) . u, with u the token's row of the last linear map. The norm divides by a scale that all
+        updates make together; here that scale is held as it was in this run, and then the norm is linear: an update z adds
         (gain * (z - mean z) / scale) . u, without the mean for RMSNorm. The bias of the norm and of the last map come last.
         """
         norm, head = self._tail()
@@ -129,7 +125,7 @@ class Reading:
         norm = modules[0] if modules and isinstance(modules[0], (nn.LayerNorm, nn.RMSNorm)) else None
         rest = modules[norm is not None :]
         if len(rest) != 1 or not isinstance(rest[0], nn.Linear) or self.run.tail[-1].out is not self.out:
-            raise ValueError("what comes after the last sum is not one norm and one linear map: its logits cannot be taken apart")
+            raise ValueError("what comes after the last sum is not a norm and one linear map: the logits cannot be taken apart")
         return norm, rest[0]
 
 

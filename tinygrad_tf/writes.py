@@ -1,7 +1,7 @@
 """One run of a model, watched: what was written to its residual stream, by whom, and what the attention layers did.
 
-The tape says it all. Each `residual` node names its skip and its update, and every node knows the module call it was made in. In
-a pre-norm model the skip of one sum is the sum before it, so the way back over the skips is the stream itself.
+The tape says it all. Each `residual` node names its skip and its update, and every node knows the module call it was made in.
+In a pre-norm model the skip of one sum is the sum before it, so the way back over the skips is the stream itself.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .generate import evaluating
 from .tensor import Tensor
 
 FIXED = (nn.LayerNorm, nn.RMSNorm, nn.LayerScale)  # linear in what they read once their scale is held: see `reading.held`
+ATTENTION = nn.MultiHeadAttention
 AROUND = (*FIXED, nn.Dropout)  # what stands around a branch and does not give an update its name
 
 
@@ -42,8 +43,13 @@ class Attention:
 
     layer: nn.MultiHeadAttention
     joined: np.ndarray  # (B, T, H E), the mixtures of the heads side by side
-    keys: tuple[int, int, int]  # (B, G, S)
-    mix: Callable[[np.ndarray], np.ndarray] | None  # values (B, G, S, E) -> (B, H, T, E): the mixing rule with its weights as here
+    mix: Callable[[np.ndarray], np.ndarray]  # values (B, G, S, E) -> (B, H, T, E): what the heads of this call make of them
+    values: tuple[int, int, int]  # (B, G, S)
+
+    def weights(self) -> np.ndarray:
+        """(B, H, T, S)   what each head reads when every position has a value of its own, one-hot: its weights."""
+        size = self.values[-1]
+        return self.mix(np.broadcast_to(np.eye(size, dtype=self.joined.dtype), (*self.values, size)))
 
 
 @dataclass(eq=False)
@@ -73,9 +79,7 @@ def watch(model: Any, *inputs: Any) -> Run:
 
     The model is left as it was. ValueError if the stream is no sum of updates, as in a post-norm model.
     """
-    seen = _Seen()
-    with evaluating(model), enable_grad(), _watched(model, seen):
-        out = model(*(_tracked(x) for x in inputs))
+    seen, out = _seen(model, inputs)
     last = next((node for node in history(getattr(out, "node", None)) if node.op.name == "residual"), None)
     if last is None:
         raise ValueError(f"this run of {type(model).__name__} holds no residual sum: it has no stream to read")
@@ -87,8 +91,8 @@ def watch(model: Any, *inputs: Any) -> Run:
     if isinstance(node, Node) and any(other.op.name == "residual" for other in history(node)):
         where = node.scope.path if node.scope is not None else ""
         raise ValueError(
-            f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'the model'} takes a sum and "
-            "puts something else in its place (post-norm does this after every update). Only pre-norm models can be read this way"
+            f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'the model'} takes a sum "
+            "and puts something else in its place, as post-norm does after every update. Only pre-norm models can be read this way"
         )
     counts: dict[str, int] = {}
     for write in writes:  # a block that is called twice writes twice
@@ -96,6 +100,18 @@ def watch(model: Any, *inputs: Any) -> Run:
         write.name += f"#{counts[write.name]}" if counts[write.name] > 1 else ""
     tail = [call for call in seen.calls if call.scope.serial > last.serial]
     return Run(seen.value(node), writes, seen.value(last), _array(out), tail)
+
+
+def attention_maps(model: Any, *inputs: Any) -> dict[str, np.ndarray]:
+    """Path -> (B, H, T, S), the weights of every attention layer that runs, in any model, post-norm and cross-attention too."""
+    seen, _ = _seen(model, inputs)
+    return {call.scope.path: seen.attention(call.scope).weights() for call in seen.calls if isinstance(call.module, ATTENTION)}
+
+
+def _seen(model: Any, inputs: tuple) -> tuple[_Seen, Any]:
+    seen = _Seen()
+    with evaluating(model), enable_grad(), _watched(model, seen):
+        return seen, model(*(_tracked(x) for x in inputs))
 
 
 @contextmanager
@@ -112,7 +128,7 @@ def _watched(model: Any, seen: _Seen) -> Iterator[None]:
         for module in model.modules():
             if isinstance(module, nn.Embedding):  # with frozen weights nothing would be recorded
                 stack.callback(module.register_forward_hook(lambda module, args, out: _tracked(out)).remove)
-            if isinstance(module, (*FIXED, nn.Linear, nn.MultiHeadAttention)):
+            if isinstance(module, (*FIXED, ATTENTION, nn.Linear)):
                 stack.callback(module.register_forward_pre_hook(seen.enter).remove)
                 stack.callback(module.register_forward_hook(seen.leave).remove)
         state.observer, state.composed = observe, False  # fused attention: one node that knows its queries, keys and mask
@@ -171,7 +187,8 @@ class _Seen:
             after = [call for call in self.calls if call.scope in found and isinstance(call.module, FIXED)
                      and branch is not None and call.scope.serial > branch.serial]  # fmt: skip
             name = branch.path if branch is not None else f"{inside}.update".lstrip(".")
-            yield Write(name, inside, self.value(part), after, None if branch is None else self._attention(branch))
+            attention = self.attention(branch) if branch is not None and isinstance(branch.module, ATTENTION) else None
+            yield Write(name, inside, self.value(part), after, attention)
 
     def _between(self, total: Node, part: Any) -> list[Scope]:
         """The module calls directly inside the sum's own that lie between its skip and one of its updates, last one first."""
@@ -186,20 +203,10 @@ class _Seen:
                 found[scope] = None
         return sorted(found, key=lambda scope: -scope.serial)
 
-    def _attention(self, branch: Scope) -> Attention | None:
-        """What the attention layer at the end of this branch did, if there is one."""
-        layers = [call for call in self.calls if call.scope is branch and isinstance(call.module, nn.MultiHeadAttention)]
-        if not layers:
-            return None
-        layer = layers[0].module
-        (joined,) = (c.read for c in self.calls if c.module is layer.out_proj and c.scope.parent is branch)
-        return Attention(layer, joined, *self._mix(branch))
-
-    def _mix(self, branch: Scope) -> tuple[tuple[int, int, int], Callable[[np.ndarray], np.ndarray] | None]:
-        """The mixing rule of this call as a function of the values alone."""
-        node = next((n for n in self.values if n.op is fused.attention and n.scope is branch), None)
-        if node is None:
-            return (0, 0, 0), None
-        q, k, _, *bias = (self.value(source) for source in node.inputs)
-        settings = node.settings
-        return k.shape[:3], lambda v: fused.attention.raw(q, k, v, *bias, **settings)[0]
+    def attention(self, scope: Scope) -> Attention:
+        """What the attention layer of this call did."""
+        layer = scope.module
+        (joined,) = (call.read for call in self.calls if call.module is layer.out_proj and call.scope.parent is scope)
+        node = next(node for node in self.values if node.op is fused.attention and node.scope is scope)
+        q, k, v, *bias = (self.value(source) for source in node.inputs)
+        return Attention(layer, joined, lambda v: fused.attention.raw(q, k, v, *bias, **node.settings)[0], v.shape[:3])

@@ -10,18 +10,22 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tinygrad_tf.engine import Traced
+
 from .graph import Graph, Module, Node
+from .record import recorded
 from .trace import trace
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")  # Okabe and Ito
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "")
+FREED = "backward() has freed what this graph kept: take the ledger before it, or run the model inside viz.record()"
 OUTSIDE = "(outside of modules)"
 
 
@@ -59,6 +63,7 @@ class Ledger:
     gradients: int
     shares: tuple[tuple[str, str, int], ...]  # (row, op, bytes): what `kept_own` of a row consists of
     title: str = ""
+    note: str = ""  # what the numbers leave out
 
     def __str__(self) -> str:
         """The table in plain text."""
@@ -69,7 +74,8 @@ class Ledger:
         calls = sum(op.calls for op in self.ops)
         table.append(["total", "", f"{calls:,}", size(self.kept), "", size(self.parameters), size(self.gradients)])
         below = [["op", "calls", "kept"], *([op.op, f"{op.calls:,}", size(op.kept)] for op in self.ops)]
-        return "\n".join([*([self.title, ""] if self.title else []), *_aligned(table, 2), "", *_aligned(below, 1)])
+        return "\n".join([*([self.title, ""] if self.title else []), *_aligned(table, 2), "", *_aligned(below, 1),
+                          *(["", self.note] if self.note else [])])  # fmt: skip
 
     def to_csv(self) -> str:
         """One line a module call; bytes as whole numbers."""
@@ -112,8 +118,10 @@ def ledger(what: Any, depth: int | None = None, *, inputs: Any = None, title: st
     """
     if depth is not None and depth < 0:
         raise ValueError(f"depth={depth} must be at least 0, the outermost module")
+    node = what.node if isinstance(what, Traced) else None
+    freed = node is not None and node.rule is None and not recorded([node])
     graph = trace(what, inputs=inputs, numbers=False if not isinstance(what, Graph) else None)
-    return _Count(graph, depth).ledger(title or graph.title)
+    return replace(_Count(graph, depth).ledger(title or graph.title), note=FREED if freed else "")
 
 
 class _Count:

@@ -26,7 +26,7 @@ class Tracer:
     """Builds one graph. Ids come from module paths, ops and counters, never from memory."""
 
     def __init__(self, names: Mapping[str, Any], full: bool):
-        self.full = full
+        self.full, self.summed = full, True
         self.tensor_names: dict[int, str] = {}  # id of a leaf tensor, an array, an op call or a module -> the reader's name
         self.arrays: list[tuple[str, np.ndarray]] = []
         for name, value in names.items():
@@ -55,6 +55,7 @@ class Tracer:
                 self.tensor_names[id(twin)] = self.tensor_names[id(call)]
 
     def graph(self, order: list[Call], roots: list[Call], numbers: bool | None, title: str) -> Graph:
+        self.summed = numbers is not False
         entries, notes = self._entries(order, roots, numbers)
         self._name_roots(order)
         self.leaves = {id(_owner(x.array)) for call in order for x in call.inputs if isinstance(x, Traced)}
@@ -72,7 +73,7 @@ class Tracer:
         return find_skips(graph)
 
     def _entries(self, order: list[Call], roots: list[Call], numbers: bool | None) -> tuple[dict[Call, Entry], list[str]]:
-        known = recorded(order) if numbers is not False else {}
+        known = recorded(order)
         whole = len(known) == len(order) and (order[-1].shape not in ((), (1,)) or known[order[-1]].grad is not None)
         if numbers is False or whole or len(roots) != 1:
             return known, []
@@ -153,10 +154,10 @@ class Tracer:
         module = next((m.id for scope, m in self.modules.items() if path and _owns(scope, leaf)), "")
         kind = "parameter" if learned else "input"
         self.ids[id(leaf)] = id_ = self._fresh(f"{kind}/{name or operand(call.op, i).strip('`')}")
-        grad = leaf.grad.array if leaf.grad is not None else None
+        grad = Numbers.of(leaf.grad.array, self.full) if leaf.grad is not None else None
         self.nodes.append(Node(
             id_, kind, name or operand(call.op, i).strip("`"), name=name, shape=leaf.array.shape, dtype=str(leaf.array.dtype),
-            module=module, order=call.serial, value=self._numbers(leaf.array), grad=self._numbers(grad), trained=True,
+            module=module, order=call.serial, value=self._numbers(leaf.array), grad=grad, trained=True,
             parameters=leaf.array.size if learned else 0, ops=0,
         ))  # fmt: skip
         return id_
@@ -202,7 +203,7 @@ class Tracer:
     # ---------------------------------------------------------------------------------------- what is known of them
 
     def _numbers(self, array: Any) -> Numbers | None:
-        return None if array is None else Numbers.of(array, self.full)
+        return Numbers.of(array, self.full) if array is not None and self.summed else None
 
     def _kept(self, call: Call, entry: Entry | None) -> int:
         """Bytes that this call's rule keeps for backward; memory of leaves, and what an earlier call kept, is not counted."""

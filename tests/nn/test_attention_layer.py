@@ -132,7 +132,7 @@ def test_block(oracle, against, randn, dtype, order, activation, mask):
 @pytest.mark.parametrize("what, options", [
     ("8 does not divide into 3", {"n_head": 3}), ("8 does not divide into 0", {"n_head": 0}),
     ("4 query heads.*3 key", {"n_head": 4, "n_kv_head": 3}),
-    ("width 4 do not fit heads of width 2", {"n_head": 4, "rotary": nn.Rotary(4)}),
+    ("width 4 do not fit heads of width 2", {"n_head": 4, "positions": nn.Rotary(4)}),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_when_the_layer_is_made(what, options):
     with pytest.raises(ValueError, match=what):

@@ -195,7 +195,7 @@ def test_S12_a_row_that_may_look_nowhere_is_zeros_both_ways(block):
 
 def test_S13_rows_permute_with_their_outputs_until_positions_come_in():
     x, order = random(1, 6, 8), np.array([3, 0, 5, 1, 4, 2])
-    plain, turned = (nn.MultiHeadAttention(8, 2, rotary=r).double() for r in (None, nn.Rotary(4)))
+    plain, turned = (nn.MultiHeadAttention(8, 2, positions=r).double() for r in (None, nn.Rotary(4)))
     shuffled = Tensor(x[:, order])
     np.testing.assert_allclose(plain(shuffled).array, plain(Tensor(x)).array[:, order], atol=1e-14)
     assert abs(turned(shuffled).array - turned(Tensor(x)).array[:, order]).max() > 1e-3

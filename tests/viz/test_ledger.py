@@ -204,3 +204,19 @@ def test_what_cannot_be(tmp_path):
     with pytest.raises(TypeError, match="takes a Tensor"):
         ledger(3)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_recorded_counts_after_backward_too():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = np.ones((5, 3), np.float32)
+    before = viz.ledger(model(Tensor(x)).sum()).kept
+    with viz.record():
+        loss = model(Tensor(x)).sum()
+    loss.backward()
+    assert viz.ledger(loss).kept == before > 0
+
+
+def test_a_graph_that_backward_freed_says_so():
+    loss = (Tensor([1.0], requires_grad=True).exp() * 2).sum()
+    loss.backward()
+    assert str(viz.ledger(loss)).endswith("take the ledger before it, or run the model inside viz.record()")
