@@ -27,6 +27,7 @@ class What(StrEnum):
     generation = "generation"
     memory = "memory"
     profile = "profile"
+    drawing = "drawing"
 
 
 class SizeName(StrEnum):
@@ -73,8 +74,14 @@ def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool) -> dict[st
         "ops": (measure.small_ops(plan), tables.ops),
         "generation": ((measure.generation(size, t, plan) for size in sizes for t in TEMPERATURES), tables.generations),
         "memory": ((measure.memory(size, plan) for size in sizes), tables.memories),
+        "drawing": (_drawing(sizes, plan), tables.drawings),
         "profile": ((measure.profile(size, plan, shapes) for size in sizes), tables.profiles),
     }
+
+
+def _drawing(sizes: list[str], plan: measure.Plan) -> Iterable[dict]:
+    yield from (measure.drawing(fused, plan) for fused in (True, False))
+    yield measure.step_beside("tiny" if len(sizes) > 1 else sizes[0], plan)
 
 
 if __name__ == "__main__":

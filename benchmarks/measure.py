@@ -154,3 +154,20 @@ def profile(size: str, plan: Plan, shapes: bool) -> dict[str, Any]:
     with Worker("profile.Profile", plan.threads, size=size) as worker:
         measured = worker.call("measure", shapes=shapes, threads=plan.threads)
     return {"what": "profile", "size": size, "threads": plan.threads, **measured}
+
+
+def drawing(fused: bool, plan: Plan) -> dict[str, Any]:
+    """Milliseconds of each part of a drawing of twelve blocks; there is no competitor."""
+    with Worker("drawing.Parts", plan.threads, fused=fused) as worker:
+        worker.call("run", count=1)
+        found = worker.call("run", count=plan.pairs)["results"]
+    parts = {name: spread([each[name] for each in found], 1000) for name in found[0] if name != "nodes"}
+    return {"what": "drawing", "fused": fused, "nodes": found[0]["nodes"], "milliseconds": parts}
+
+
+def step_beside(size: str, plan: Plan) -> dict[str, Any]:
+    """A training step in a program that draws, over one in a program that does not."""
+    with ExitStack() as stack:
+        workers = _start(stack, plan, {"ours": "ours.Training", "drawing": "drawing.TrainingBeside"}, size=size)
+        rounds, _, _ = _rounds(workers, plan)
+    return {"what": "step beside drawing", "size": size, "milliseconds": _each(rounds.wall, 1000), **_compared(rounds)}

@@ -150,3 +150,16 @@ def _profile(measured: dict[str, Any]) -> None:
     for name, part in measured["parts"].items():
         row(name, "", part)
     console.print(made)
+
+
+def drawings(results: list[dict[str, Any]]) -> None:
+    """The parts of a drawing, then the step beside it."""
+    made = _table("drawing a decoder with twelve blocks, ms", "", "part", *(f"{r['nodes']:,} nodes" for r in results if "nodes" in r))
+    parts = [r["milliseconds"] for r in results if "nodes" in r]
+    for name in parts[0]:
+        made.add_row(name, *(_spread(each[name]) for each in parts))
+    console.print(made)
+    for r in results:
+        if "size" in r:
+            console.print(f"training step, {r['size']}, in a program that has drawn, over one that has not: "
+                          f"{_spread(r['ratios']['drawing'])}")  # fmt: skip
