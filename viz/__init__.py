@@ -9,8 +9,10 @@
 `viz` imports `tinygrad_tf`; `tinygrad_tf` never imports `viz`.
 """
 
+from .collapse import GraphTooLarge
 from .draw import Drawing, draw
 from .graph import Graph
+from .layout import EngineError, EngineNotFound, EngineTimeout
 from .ledger import ledger
 from .record import record
 from .trace import trace

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,11 @@ from hypothesis import strategies as st
 
 import viz
 from tests.viz.models import MODELS, decoder_loss, marked, plain, run
-from tinygrad_tf import Tensor
+from tinygrad_tf import Tensor, nn
 from tinygrad_tf.models import Decoder, DecoderConfig
 from viz import layout
-from viz.graph import Edge, Graph, Node
+from viz.arrange import Arrangement
+from viz.graph import Edge, Graph, Module, Node, Skip
 from viz.quoting import quoted
 from viz.stream import stream
 from viz.style import Options
@@ -95,7 +98,7 @@ def test_graphviz_reads_back_every_node_and_edge(name, plus):
     graph, out = drawing.graph, laid_out(drawing)
     names = {item["_gvid"]: item["name"] for item in out["objects"]}
     assert {item["name"] for item in out["objects"] if item.get("id", "").startswith("n")} == set(graph.by_id)
-    found = {item["id"]: item for item in out["edges"] if "id" in item}
+    found = {item["id"]: item for item in out.get("edges", ()) if "id" in item}
     assert sorted(found) == sorted(f"e{i}" for i in range(len(graph.edges)))
     for i, edge in enumerate(graph.edges):
         ends = [names[found[f"e{i}"][end]] for end in ("tail", "head")]
@@ -112,8 +115,6 @@ NASTY = ["<lambda>", "<b>", "<> <>", "a>b", 'say "hi"', "back\\slash", "\\N\\G",
 
 def labels_of(nodes):
     """What an SVG of these labels says, in the order of the ids."""
-    import xml.etree.ElementTree as ET
-
     graph = Graph(tuple(Node(f"n{i}", "op", name) for i, name in enumerate(nodes)), ())
     svg = layout.run(viz.Drawing(graph, graph, "ops", Options(legend=False)).dot, "svg").decode()
     space = "{http://www.w3.org/2000/svg}"
@@ -254,3 +255,66 @@ def test_golden(name, request):
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
         assert path.read_text(encoding="utf-8") == text
+
+
+@st.composite
+def graphs(draw):
+    """Any graph that the data model allows: calls in calls, edges forward in time, sums with a skip, names of any text."""
+    modules = [Module(f"m{i}", f"m{i}", draw(VISIBLE), draw(st.sampled_from(["", *(f"m{j}" for j in range(i))])), order=i)
+               for i in range(draw(st.integers(0, 4)))]  # fmt: skip
+    kind = st.sampled_from(["op", "op", "op", "input", "parameter", "constant", "module"])
+    kinds = draw(st.lists(kind, min_size=2, max_size=9))
+    inside = st.sampled_from(["", *(module.id for module in modules)])
+    nodes = [Node(f"n{i}", kind, draw(VISIBLE), op="add" if kind == "op" else "", module=draw(inside), order=4 + i, badge=i % 3)
+             for i, kind in enumerate(kinds)]  # fmt: skip
+    edges, skips = [], []
+    for i, node in enumerate(nodes):
+        if node.kind in ("op", "module"):
+            for slot in range(draw(st.integers(0, min(i, 3)))):
+                edges.append(Edge(f"n{draw(st.integers(0, i - 1))}", node.id, slot, name="x"))
+    for edge in draw(st.lists(st.sampled_from(edges), max_size=2, unique_by=lambda e: e.target)) if edges else ():
+        skips.append(Skip(f"skip/{edge.target}", edge.source, edge.target))
+        edges[edges.index(edge)] = replace(edge, skips=(f"skip/{edge.target}",))
+    return Graph(tuple(nodes), tuple(edges), tuple(modules), tuple(skips), title=draw(VISIBLE))
+
+
+@given(graphs(), st.sampled_from(["down", "right"]), st.sampled_from(["light", "dark", "print"]))
+def test_any_graph_is_read_back_with_its_nodes_edges_and_words(graph, direction, theme):
+    drawing = viz.Drawing(graph, graph, "ops", Options(direction=direction, theme=theme))
+    out = laid_out(drawing)
+    names = {item["_gvid"]: item["name"] for item in out["objects"]}
+    ids = {item["id"]: item["name"] for item in out["objects"] if item.get("id", "")[:1] == "n"}
+    assert ids == {f"n{i}": node.id for i, node in enumerate(graph.nodes)}
+    found = {item["id"]: item for item in out.get("edges", ()) if "id" in item}
+    assert len(found) == len(graph.edges)
+    for i, edge in enumerate(graph.edges):
+        ends = [names[found[f"e{i}"][end]] for end in ("tail", "head")]
+        ends = ends[::-1] if found[f"e{i}"].get("dir") == "back" else ends
+        assert ends[1] == edge.target
+        doors = [door for (source, _), door in Arrangement(graph).doors.items() if source == edge.source]
+        assert ends[0] in (edge.source, *doors)
+    said = " ".join(ET.fromstring(drawing.svg()).itertext())
+    sums = {skip.target for skip in graph.skips}
+    for node in graph.nodes:
+        assert node.label in said or node.id in sums
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_drawing_changes_no_value_and_no_gradient(seed):
+    generator = np.random.default_rng(seed)
+    leaves = [Tensor(generator.normal(size=(2, 2)), requires_grad=True) for _ in range(3)]
+    values = list(leaves)
+    for _ in range(generator.integers(1, 12)):
+        a, b = (values[generator.integers(len(values))] for _ in range(2))
+        values.append([a + b, a * b, a.tanh(), a @ b, nn.residual(a, b)][generator.integers(5)])
+    loss = values[-1].sum()
+    loss.backward()
+    before = [(t.array.copy(), None if t.grad is None else t.grad.array.copy()) for t in leaves], loss.item()
+    for options in ({"values": "stats"}, {"grads": "edges"}, {"fused": False}):
+        viz.draw(loss, **options).dot  # noqa: B018
+    after = [(t.array, None if t.grad is None else t.grad.array) for t in leaves], loss.item()
+    assert before[1] == after[1]
+    for (value, g), (value_after, g_after) in zip(before[0], after[0], strict=True):
+        assert np.array_equal(value, value_after)
+        assert (g is None) == (g_after is None)
+        assert g is None or np.array_equal(g, g_after)
