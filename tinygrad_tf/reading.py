@@ -7,8 +7,8 @@
     reading.attribution(token)                            what each update adds to the logit of a token
     reading.lens()                                        what the model would say after each block
 
-Post-norm models cannot be read so: Norm(x + F(x)) rescales all that was written before, by a scale that depends on all of it, so
-there is no sum of updates that is the final stream.
+Post-norm models cannot be read so: Norm(x + F(x)) rescales all that was written before, by a scale that depends on all of it,
+so the final stream is no sum of updates.
 """
 
 from __future__ import annotations

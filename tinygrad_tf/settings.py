@@ -107,7 +107,7 @@ class TrainConfig:
 
     def decoder(self, vocab_size: int) -> DecoderConfig:
         """The model's part of the configuration."""
-        shared = {spec.name for spec in fields(DecoderConfig)} - {"vocab_size"}
+        shared = {spec.name for spec in fields(DecoderConfig)} & {spec.name for spec in fields(self)}
         return DecoderConfig(vocab_size=vocab_size, **{name: getattr(self, name) for name in shared})
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from . import fused, nn
 from .engine import Node, Scope, Traced, enable_grad, history, state
 from .generate import evaluating
+from .nn.linear_attention import LinearMix
 from .tensor import Tensor
 
 FIXED = (nn.LayerNorm, nn.RMSNorm, nn.LayerScale)  # linear in what they read once their scale is held: see `reading.held`
@@ -91,8 +92,8 @@ def watch(model: Any, *inputs: Any) -> Run:
     if isinstance(node, Node) and any(other.op.name == "residual" for other in history(node)):
         where = node.scope.path if node.scope is not None else ""
         raise ValueError(
-            f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'the model'} takes a sum "
-            "and puts something else in its place, as post-norm does after every update. Only pre-norm models can be read this way"
+            f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'it'} takes one "
+            "and puts something else in its place, as post-norm does after every update. Only pre-norm models can be read so"
         )
     counts: dict[str, int] = {}
     for write in writes:  # a block that is called twice writes twice
@@ -128,7 +129,7 @@ def _watched(model: Any, seen: _Seen) -> Iterator[None]:
         for module in model.modules():
             if isinstance(module, nn.Embedding):  # with frozen weights nothing would be recorded
                 stack.callback(module.register_forward_hook(lambda module, args, out: _tracked(out)).remove)
-            if isinstance(module, (*FIXED, ATTENTION, nn.Linear)):
+            if isinstance(module, (*FIXED, ATTENTION, LinearMix, nn.Linear)):
                 stack.callback(module.register_forward_pre_hook(seen.enter).remove)
                 stack.callback(module.register_forward_hook(seen.leave).remove)
         state.observer, state.composed = observe, False  # fused attention: one node that knows its queries, keys and mask
@@ -207,6 +208,10 @@ class _Seen:
         """What the attention layer of this call did."""
         layer = scope.module
         (joined,) = (call.read for call in self.calls if call.module is layer.out_proj and call.scope.parent is scope)
+        mixed = next((call for call in self.calls if call.scope.parent is scope and isinstance(call.module, LinearMix)), None)
+        if mixed is not None:
+            rule, (q, k, v, *settings) = mixed.module.forward, mixed.args
+            return Attention(layer, joined, lambda v: _array(rule(Tensor(q), Tensor(k), Tensor(v), *settings)), v.shape[:3])
         node = next(node for node in self.values if node.op is fused.attention and node.scope is scope)
         q, k, v, *bias = (self.value(source) for source in node.inputs)
         return Attention(layer, joined, lambda v: fused.attention.raw(q, k, v, *bias, **node.settings)[0], v.shape[:3])

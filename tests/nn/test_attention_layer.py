@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import Tensor, nn
+from tinygrad_tf.nn.transformer import ORDERS
 
 ATTENTION = {
     "in_proj_weight": "q_proj.weight k_proj.weight v_proj.weight",
@@ -110,7 +111,9 @@ def test_grouped_keys_and_values(oracle, against, randn, dtype, groups, causal):
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("mask", ["none", "causal", "both"])
 def test_block(oracle, against, randn, dtype, order, activation, mask):
-    block = nn.Block(nn.MultiHeadAttention(8, 4), nn.FeedForward(8, 20, activation), lambda: nn.LayerNorm(8), order).to(dtype)
+    attn, ffn = nn.MultiHeadAttention(8, 4), nn.FeedForward(8, 20, activation)
+    sublayer, norm = ORDERS[order], lambda: nn.LayerNorm(8)
+    block = nn.Block(sublayer(norm, attn=attn), sublayer(norm, ffn=ffn)).to(dtype)
     theirs = oracle.nn.TransformerEncoderLayer(8, 4, 20, 0.0, activation, batch_first=True, norm_first=order == "pre",
                                                dtype=getattr(oracle, str(dtype)))  # fmt: skip
     for name, p in block.named_parameters():

@@ -242,7 +242,7 @@ def test_GN11_a_head_width_that_cannot_be_turned_or_divided():
 @pytest.mark.parametrize("field, value", [
     ("vocab_size", 0), ("vocab_size", 5.5), ("vocab_size", "5"), ("vocab_size", None), ("block_size", 0), ("n_layer", -1),
     ("n_head", 0), ("n_head", True), ("n_embd", 128.0), ("n_kv_head", 3), ("n_kv_head", 0), ("n_hidden", 0), ("n_hidden", 2.5),
-    ("norm", "batch"), ("norm_order", "after"), ("ffn", "swish"), ("positions", "sinusoidal"), ("dropout", 1.0),
+    ("norm", "batch"), ("norm_order", "after"), ("ffn", "swish"), ("positions", "absolute"), ("dropout", 1.0),
     ("dropout", -0.1), ("dropout", math.nan), ("rope_base", 0.0), ("rope_base", math.inf), ("init_std", -1.0),
     ("init_std", math.nan), ("layer_scale", math.nan),
 ])  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [".ci", "tinygrad_tf", "viz", "lessons", "tests", "benchmarks"]
-SUFFIXES = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".toml", ".txt"}
+SUFFIXES = {"", ".css", ".dot", ".html", ".js", ".json", ".md", ".py", ".svg", ".toml", ".txt"}
 FILES = [
     path
     for folder in [ROOT.glob("*"), *((ROOT / name).rglob("*") for name in FOLDERS)]

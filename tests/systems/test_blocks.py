@@ -7,6 +7,7 @@ import pytest
 
 from tinygrad_tf import Tensor, nn
 from tinygrad_tf.models import Decoder, DecoderConfig
+from tinygrad_tf.nn.transformer import block_of_gpt2
 
 
 def hand_block():
@@ -17,7 +18,8 @@ def hand_block():
     ffn = nn.FeedForward(2, 4, "relu", bias=False).double()
     ffn.up.weight.data = np.array([[1.0, -1, 0, 1], [0, 1, -1, 1]]).T
     ffn.down.weight.data = np.array([[0.5, 0], [0, 0.5], [-0.5, 0], [0, -0.5]]).T
-    return nn.Block(attn, ffn, lambda: nn.RMSNorm(2, eps=0.0, elementwise_affine=False))
+    norm = lambda: nn.RMSNorm(2, eps=0.0, elementwise_affine=False)
+    return nn.Block(nn.pre_norm(norm, attn=attn), nn.pre_norm(norm, ffn=ffn))
 
 
 def embedded():
@@ -80,7 +82,7 @@ D, HEADS = 768, 12
 
 @pytest.fixture(scope="module")
 def wide():
-    return nn.Block(nn.MultiHeadAttention(D, HEADS), nn.FeedForward(D, 4 * D), lambda: nn.LayerNorm(D))
+    return block_of_gpt2(D, HEADS)
 
 
 def size(module):
@@ -146,15 +148,14 @@ def test_S26_gpt2_small_from_smaller_models(prints):
 
 def test_S26_twice_the_width_is_four_times_the_matrices():
     def matrices(d):
-        block = nn.Block(nn.MultiHeadAttention(d, 4), nn.FeedForward(d, 4 * d), lambda: nn.LayerNorm(d))
-        return sum(p.numel() for p in block.parameters() if p.ndim == 2)
+        return sum(p.numel() for p in block_of_gpt2(d, 4).parameters() if p.ndim == 2)
 
     assert matrices(64) == 4 * matrices(32) == 12 * 64**2
 
 
 def test_S26_cost_in_the_length_of_the_text():
     """Multiplications by shapes of a real run: scores and mixing grow with n^2 d, everything else in line with n."""
-    block = nn.Block(nn.MultiHeadAttention(32, 4), nn.FeedForward(32, 128), lambda: nn.LayerNorm(32))
+    block = block_of_gpt2(32, 4)
 
     def work(n):
         linear, quadratic = [], []

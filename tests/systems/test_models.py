@@ -36,7 +36,8 @@ def test_S28_gpt2s_arrangement():
     assert model.lm_head.bias is None
     assert model.position_embedding.weight.shape == (16, 24)
     assert all(type(m) is nn.LayerNorm and m.bias is not None for m in (block.attn_norm, block.ffn_norm, model.norm))
-    assert (block.order, block.ffn.kind, block.ffn.up.out_features) == ("pre", "gelu_tanh", 4 * 24)
+    assert (block.plan, block.ffn.kind) == ((("pre", ("attn",)), ("pre", ("ffn",))), "gelu_tanh")
+    assert block.ffn.up.out_features == 4 * 24
     assert block.attn.positions is None
     assert [n for n, _ in block.named_parameters() if n.startswith("attn.")] == [
         f"attn.{p}_proj.{w}" for p in ("q", "k", "v", "out") for w in ("weight", "bias")

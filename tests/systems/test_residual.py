@@ -8,6 +8,7 @@ from tinygrad_tf import tensor as t
 from tinygrad_tf.models import Decoder, DecoderConfig
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.residual import residual, write
+from tinygrad_tf.nn.transformer import ORDERS
 
 
 def test_S01_replace_or_add():
@@ -36,7 +37,8 @@ def zeroed_block(order, norm=nn.LayerNorm, bias=True):
         nn.init.zeros_(last.weight)
         if last.bias is not None:
             nn.init.zeros_(last.bias)
-    block = nn.Block(attn, ffn, lambda: norm(8), order)
+    sublayer = ORDERS[order]
+    block = nn.Block(sublayer(lambda: norm(8), attn=attn), sublayer(lambda: norm(8), ffn=ffn))
     for name, p in block.named_parameters():
         if "norm" in name:
             nn.init.uniform_(p, 0.5, 1.5)  # gains and shifts that would show

@@ -113,7 +113,7 @@ def test_a_narrow_bar_leaves_out_what_matters_least(monkeypatch, columns, shown)
     display.say("a command " * 20)
     display.stop()
     plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
-    assert "a command " * 20 in plain, "a line that is said stays in one piece"
+    assert ("a command " * 20).rstrip() in plain, "a line that is said stays in one piece"
     line = [part.rstrip() for part in re.split(r"[\r\n]+", plain) if "30/30" in part][-1]
     assert re.sub("[━╸╺]+", "BAR", line) == shown
 

@@ -1,5 +1,23 @@
 """Whole models, each made from one configuration."""
 
-from .decoder import Cache, Decoder, DecoderConfig
+from __future__ import annotations
 
-__all__ = ["Cache", "Decoder", "DecoderConfig"]
+from typing import Any
+
+import numpy as np
+
+from .config import TransformerConfig
+from .decoder import Decoder, DecoderConfig
+from .encoder import Encoder
+from .encoder_decoder import EncoderDecoder
+from .stack import Cache, Stack
+
+ARRANGEMENTS: dict[str, Any] = {"decoder": Decoder, "encoder": Encoder, "encoder-decoder": EncoderDecoder, "stack": Stack}
+
+
+def build(config: TransformerConfig, generator: np.random.Generator | None = None) -> Any:
+    """The model that the configuration describes: a Decoder, Encoder, EncoderDecoder or Stack."""
+    return ARRANGEMENTS[config.arrangement](config, generator)
+
+
+__all__ = ["Cache", "Decoder", "DecoderConfig", "Encoder", "EncoderDecoder", "Stack", "TransformerConfig", "build"]
