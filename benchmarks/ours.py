@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,7 +13,7 @@ from tinygrad_tf.generate import generate
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.utils import clip_grad_norm_
-from tinygrad_tf.threads import threads_for
+from tinygrad_tf.threads import VARIABLES, threads_for
 
 from . import memory
 from .sizes import BETAS, CLIP, LR, SIZES, VOCABULARY, WEIGHT_DECAY, Size, batches
@@ -31,8 +32,12 @@ class Training:
     def __init__(self, size: str, prepared: bool = True):
         z = SIZES[size]
         keep_freed_memory()  # this and the threads as the trainer does
+        # BLAS has its number of threads from these variables by now. Left in place they would also tell threads_for() that the
+        # reader had decided; in the trainer, with none of them set, it decides by size, as PyTorch does for itself.
+        given = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
         self.threads = ExitStack()  # open as long as the process lives
         self.threads.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd))
+        os.environ.update(given)
         self.model = decoder(z)
         self.batches = batches(SIZES[size])
         if prepared:

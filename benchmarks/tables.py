@@ -154,7 +154,8 @@ def _profile(measured: dict[str, Any]) -> None:
 
 def drawings(results: list[dict[str, Any]]) -> None:
     """The parts of a drawing, then the step beside it."""
-    made = _table("drawing a decoder with twelve blocks, ms", "", "part", *(f"{r['nodes']:,} nodes" for r in results if "nodes" in r))
+    columns = [f"{r['nodes']:,} nodes" for r in results if "nodes" in r]
+    made = _table("drawing a decoder with twelve blocks, ms", "", "part", *columns)
     parts = [r["milliseconds"] for r in results if "nodes" in r]
     for name in parts[0]:
         made.add_row(name, *(_spread(each[name]) for each in parts))

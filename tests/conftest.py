@@ -18,15 +18,14 @@ from tinygrad_tf import manual_seed
 NO_TORCH = "not compared with PyTorch (torch is not installed: pip install -e '.[oracle]')"
 NO_DATA = "not trained on real text (set TINYGRAD_TF_TEST_DATA to a folder holding tinyshakespeare/input.txt)"
 
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
 
 def pytest_addoption(parser):
     """Here and not in tests/viz: pytest 8 reads the options of a folder's conftest only when that folder is named."""
     parser.addoption("--golden", action="store_true", help="write the golden files of tests/viz anew")
-
-
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
-settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ axis, when that is short, take three times as long as over the one before it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -34,7 +35,7 @@ def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
 
     def look(number, at, rows, keys):
         w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, :keys], bias, mask, causal, at, rows, keys)
-        top = w.max(axis=-2, keepdims=True) if keys else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
+        top = np.maximum.reduce(w, axis=-2, keepdims=True) if keys else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
         if mask is not None or causal is not None or bias is not None:
             top[top == -np.inf] = 0  # a query that may look nowhere
         w -= top
@@ -49,10 +50,9 @@ def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
             saved[number] = top
         if dropout:
             w = w * dropped(w.shape, dropout, seed, number, w.dtype)
-        read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys])
+        read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys], out=_grouped(out[at, :, rows], groups))
         if not keep:
             read /= total.swapaxes(-1, -2)
-        out[at, :, rows] = read.reshape(read.shape[0], h, *read.shape[-2:])
 
     _each(look, chunks, b * h * t * s)
     return out, (chunks, keep, saved)
@@ -90,8 +90,8 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out
         if dbias is not None:
             _add_part(dbias, ds.reshape(ds.shape[0], h, *ds.shape[-2:]).swapaxes(-1, -2), at, rows, keys)
         dk[at, :, :keys] += _over_group(np.matmul(ds, qs))
-        dqs = np.matmul(ds.swapaxes(-1, -2), ks)
-        np.multiply(dqs.reshape(dqs.shape[0], h, *dqs.shape[-2:]), scale, out=dq[at, :, rows])
+        dqs = np.matmul(ds.swapaxes(-1, -2), ks, out=_grouped(dq[at, :, rows], groups))
+        dqs *= scale
 
     _each(look_back, chunks, b * h * t * s if dbias is None else 0)  # a bias may serve all chunks: they add to it in turn
     return (dq, dk, dv) if dbias is None else (dq, dk, dv, dbias)
@@ -149,9 +149,14 @@ def _scores(q, k, bias, mask, causal, at, rows, keys):
         first = rows.start + causal + 1  # the first key that the first query may not look at
         if first < keys:
             start = max(first, 0)
-            shown = np.tri(rows.stop - rows.start, keys - start, first - 1 - start, dtype=bool)
-            flat[..., start:, :] += np.where(shown, s.dtype.type(0), s.dtype.type(-np.inf)).T.copy()
+            s[..., start:, :] += _hidden(keys - start, rows.stop - rows.start, first - start, s.dtype)
     return s
+
+
+@lru_cache(256)
+def _hidden(keys, queries, first, dtype):
+    """(keys, queries)   what to add to scores: query i looks at keys less than first + i alone, -inf at the others"""
+    return np.where(np.tri(queries, keys, first - 1, dtype=bool), dtype.type(0), dtype.type(-np.inf)).T.copy()
 
 
 def _part(full, at, rows, keys):

@@ -23,7 +23,7 @@ import typer
 
 from . import __version__
 from .runfolder import RunError
-from .settings import PRESETS, SettingError, TrainConfig, option
+from .settings import FIXED_BY_MODEL, PRESETS, SettingError, TrainConfig, option
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
 NARROW = 60  # columns of a terminal
@@ -89,6 +89,9 @@ def train(
             preset = given.get("preset", "tiny")
             if preset not in PRESETS:
                 raise RunError(f"--preset must be one of {', '.join(PRESETS)}, not {preset!r}")
+            taken = [option(name) for name in FIXED_BY_MODEL if name in given] if "init_from" in given else []
+            if taken:
+                raise RunError(f"--init-from brings a model whose settings stay as they are: leave out {', '.join(taken)}")
             train_run(PRESETS[preset].changed(**given), run, display)
     except SettingError as error:
         raise RunError(error.in_options()) from None
@@ -102,7 +105,7 @@ def sample(
     run: Annotated[Path, typer.Argument(parser=path, help="Folder of a run, or its checkpoint file.")],
     prompt: Annotated[str, typer.Option(
         help="Text to go on from (default: the end of a held-out paragraph, not shown, so that a new one begins).")] = "",
-    tokens: Annotated[int, typer.Option(help="Number of new characters.", min=0)] = 500,
+    tokens: Annotated[int, typer.Option(help="Number of new characters, or tokens, as the model knows them.", min=0)] = 500,
     temperature: Annotated[float, typer.Option(help="0 always takes the most probable character.")] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Only the k most probable characters.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Only the most probable that together reach p.")] = None,
@@ -125,13 +128,28 @@ def sample(
     new = generate(trained.model, ids, tokens, temperature=temperature, top_k=top_k, top_p=top_p,
                    generator=np.random.default_rng(seed), cache=cache, stats=cost)
     sys.stdout.write(printable(prompt, sys.stdout))
-    for token in new:
-        sys.stdout.write(printable(vocabulary.decode([token]), sys.stdout))
+    for piece in vocabulary.stream(new, ids):
+        sys.stdout.write(printable(piece, sys.stdout))
         sys.stdout.flush()
     print(flush=True)
     if stats:
         print(f"{cost.computed} positions computed, {cost.recomputed} of them again, {cost.reused} read from the cache "
               f"of {cost.cache_bytes:,} bytes", file=sys.stderr)
+
+
+@app.command()
+def models(
+    name: Annotated[str, typer.Argument(help="A named model: where its parameters live.", show_default=False)] = "",
+    change: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="FIELD=VALUE", help="Another value of a field, as in n_layer=24; may be repeated.")] = None,
+) -> None:
+    """List the named models and their sizes, or take one apart. Nothing is downloaded or allocated."""
+    from .models_command import listing, page
+    from .report import printable
+
+    if change and not name:
+        raise ValueError("--set changes a named model: tinygrad-tf models gpt2 --set n_layer=24")
+    print(printable(page(name, change or ()) if name else listing(), sys.stdout))
 
 
 def main() -> None:

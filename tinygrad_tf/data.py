@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +34,12 @@ TIMEOUT = 30  # seconds without a byte
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text as ids: the first nine tenths to learn from, the last tenth held out."""
+    """A text as ids: the first nine tenths to learn from, the last tenth held out. The vocabulary may be a Tokenizer."""
 
     name: str
     train: np.ndarray  # (n,) ids, in the vocabulary's type
     val: np.ndarray  # (m,) ids
-    vocabulary: Vocabulary  # of the whole text
+    vocabulary: Any  # of the whole text, or that of the model that goes on learning
     floor: float | None = None  # nats per character that no model can beat on average, where known
     changes: str = ""  # what reading changed in the text, in words
 
@@ -53,13 +54,15 @@ class Corpus:
         return text[max(0, end - START) : end]
 
 
-def load_corpus(spec: str = "stories", *, url: str = SHAKESPEARE_URL) -> Corpus:
-    """The corpus of that name or path, split 90/10 by position. tinyshakespeare is fetched from `url`.
+def load_corpus(spec: str = "stories", vocabulary: Any = None, *, url: str = SHAKESPEARE_URL) -> Corpus:
+    """The corpus of that name or path, split 90/10 by position, in a vocabulary of its own if none is given.
+
+    tinyshakespeare is fetched from `url`. A floor is in nats per character, so there is none in other units.
 
     Raises TextError, in one line with the next step, for a text that cannot be read, used or fetched.
     """
     if spec == "stories":
-        return _split(spec, STORIES.text(STORY_CHARACTERS, STORY_SEED), STORIES.entropy_per_character())
+        return _split(spec, STORIES.text(STORY_CHARACTERS, STORY_SEED), STORIES.entropy_per_character(), "", vocabulary)
     if spec == SHAKESPEARE:
         read = read_text(_shakespeare(url))
     else:
@@ -68,11 +71,12 @@ def load_corpus(spec: str = "stories", *, url: str = SHAKESPEARE_URL) -> Corpus:
         except TextError as error:
             named = "" if os.path.exists(spec) else f"; corpora with a name are stories and {SHAKESPEARE}"
             raise TextError(f"{error}{named}") from None
-    return _split(spec, read.text, None, read.changes())
+    return _split(spec, read.text, None, read.changes(), vocabulary)
 
 
-def _split(name: str, text: str, floor: float | None, changes: str = "") -> Corpus:
-    vocabulary = Vocabulary(text)
+def _split(name: str, text: str, floor: float | None, changes: str, vocabulary: Any) -> Corpus:
+    vocabulary = Vocabulary(text) if vocabulary is None else vocabulary
+    floor = floor if vocabulary.unit == Vocabulary.unit else None
     ids = vocabulary.encode(text)
     learned = len(ids) * 9 // 10
     return Corpus(name, ids[:learned], ids[learned:], vocabulary, floor, changes)

@@ -121,7 +121,7 @@ class HeadEffect:
     loss: float  # with this head at zero
     change: float  # that loss less the loss of the model as it is
     spread: float  # entropy of its weights in nats, the mean over the positions: 0 where it looks at one place
-    reach: float  # how many positions it looks back (or away), the mean by weight
+    reach: float  # how many positions away it looks, the mean by weight; of no meaning between two texts
     map: np.ndarray  # (B, T, S)
 
 
@@ -140,21 +140,22 @@ class HeadEffects:
         return "\n".join(lines)
 
 
-def head_effects(model: Any, ids: Any, targets: Any, paths: str = "*.heads.*") -> HeadEffects:
-    """Zero each head in turn and measure `model.loss(ids, targets)`; beside it, the head's map in the run as it is.
+def head_effects(model: Any, *given: Any, paths: str = "*.heads.*") -> HeadEffects:
+    """Zero each head in turn and measure `model.loss(*given)`; beside it, the head's map in the run as it is.
 
-    A map shows where a head looks. Whether that matters is in the change: a sharp map with a change near 0 is common.
+    given: ids and targets, or source, ids and targets of an encoder-decoder. A map shows where a head looks. Whether that
+    matters is in the change: a sharp map may come with a change near 0.
     """
-    maps = attention_maps(model, ids)
+    maps = attention_maps(model, *given[:-1])
     with evaluating(model):
-        loss = model.loss(ids, targets).item()
+        loss = model.loss(*given).item()
         heads = []
         for path, (_, r) in find(model, paths).items():
             layer = path.rpartition(".heads.")[0]
             if r is None or layer not in maps:
                 continue
             with zeroed(model, path):
-                without = model.loss(ids, targets).item()
+                without = model.loss(*given).item()
             heads.append(HeadEffect(path, without, without - loss, *_shape_of(maps[layer][:, r]), maps[layer][:, r]))
     if not heads:
         raise ValueError(f"{paths!r} names no head that ran; a path is as {next(iter(maps), 'blocks.0.attn')}.heads.0")

@@ -19,7 +19,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
 from functools import wraps
+from heapq import heapify, heappop, heappush
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -141,23 +143,31 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
     def record(*args: Any, **settings: Any) -> Any:
         if state.composed and call.twin is not None:
             return call.twin(*args, **settings)
-        arrays, cls, dtype, mixed, fractions, tracked = [], None, None, False, False, 0
-        recording = state.recording
+        arrays: list[Any] = []  # what the function gets
+        inputs: list[Any] = []  # what a node remembers
+        cls = dtype = None
+        mixed = fractions = False
+        tracked, recording = 0, state.recording
         for a in args:
             if isinstance(a, Traced):
+                array = a.array
                 if cls is None:
-                    cls, dtype = a.result, a.array.dtype
-                elif a.array.dtype is not dtype:
+                    cls, dtype = a.result, array.dtype
+                elif array.dtype is not dtype:
                     mixed = True
+                arrays.append(array)
                 if recording and a.requires_grad:
                     tracked += 1
-                arrays.append(a.array)
+                    inputs.append(a.node or a)
+                else:
+                    inputs.append(array)
             else:
                 if type(a) is float:
                     fractions = True
                 elif type(a) is not int:
                     mixed = True
                 arrays.append(a)
+                inputs.append(a)
         if cls is not None and (mixed or (fractions and dtype.kind != "f")):  # type: ignore[union-attr]
             arrays = promote(args, arrays)
         try:
@@ -179,10 +189,9 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
         else:
             out.base = None
         if tracked and value.dtype.kind == "f":
-            inputs = tuple([(a.node or a if a.requires_grad else a.array) if isinstance(a, Traced) else a for a in args])
             if type(rule) is tuple and tracked < len(args):  # what only a constant's rule would need is not kept
                 rule = tuple([r if isinstance(a, (Node, Traced)) else None for r, a in zip(rule, inputs, strict=True)])
-            out.node = node = Node(call, inputs, settings, rule, value.shape, value.dtype)
+            out.node = node = Node(call, tuple(inputs), settings, rule, value.shape, value.dtype)
             out.requires_grad = True
             if state.observer is not None:
                 state.observer(node, value)
@@ -377,8 +386,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
 def history(*nodes: Node | None, stop: frozenset | set = frozenset()) -> list[Node]:
     """Every node that these depend on, themselves included, newest first; not the nodes in `stop`, nor beyond them.
 
-    A node is made after its inputs, so the order of making, reversed, is a topological order: when backward reaches a node,
-    all its consumers have added their share and its gradient is complete.
+    A node is made after its inputs, so the order of making, reversed, is a topological order.
     """
     stack = [node for node in nodes if node is not None and node not in stop]
     seen = set(stack)
@@ -387,7 +395,7 @@ def history(*nodes: Node | None, stop: frozenset | set = frozenset()) -> list[No
             if type(source) is Node and source not in seen and source not in stop:
                 seen.add(source)
                 stack.append(source)
-    return sorted(seen, key=lambda node: -node.serial)
+    return sorted(seen, key=attrgetter("serial"), reverse=True)
 
 
 def shares(node: Node, g: Any, rule: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -400,12 +408,16 @@ def shares(node: Node, g: Any, rule: Any = None) -> Iterator[tuple[Any, Any]]:
         )
     together = None if isinstance(rule, tuple) else rule(g)
     for i, source in enumerate(node.inputs):
-        if not isinstance(source, (Node, Traced)):
+        want: Any
+        if type(source) is Node:
+            want = source
+        elif isinstance(source, Traced):
+            want = source.array
+        else:
             continue
-        share = together[i] if together is not None else rule[i](g)
+        share = rule[i](g) if together is None else together[i]
         if share is None:
             continue
-        want = source.array if isinstance(source, Traced) else source
         if share.shape != want.shape:
             share = unbroadcast(share, want.shape)
             if share.shape != want.shape:
@@ -444,21 +456,29 @@ def tap(node: Node, seen: Callable) -> None:
 def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = False, stop: frozenset | set = frozenset()) -> dict:
     """Walk back from `roots` (node -> gradient); return the total gradient of every leaf and every node in `stop`.
 
+    A node is made after its inputs: the newest of those that wait has no consumer among the others, its gradient is complete.
     `step(node, g)` yields the (input, share) pairs of one node. Unless `keep`, a node's rule is dropped once its complete
     gradient has been passed on, and the arrays that only it held are freed.
     """
     totals: dict[Any, Any] = dict(roots)
-    for node in history(*roots, stop=stop):
-        g = totals.pop(node, None)
-        if g is None:
-            continue
+    waiting = [(-node.serial, node) for node in roots if node not in stop]
+    heapify(waiting)
+    while waiting:
+        node = heappop(waiting)[1]
+        g = totals.pop(node)
         if _last_write > node.serial:
             check_not_written(node, node.kept())
         for watch in node.watchers or ():
             answer = watch(g)
             g = g if answer is None else answer
         for source, share in step(node, g):
-            totals[source] = totals[source] + share if source in totals else share
+            before = totals.get(source)
+            if before is not None:
+                totals[source] = before + share
+                continue
+            totals[source] = share
+            if type(source) is Node and source not in stop:
+                heappush(waiting, (-source.serial, source))
         if not keep:
             node.rule = None
     return totals

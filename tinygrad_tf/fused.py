@@ -26,7 +26,8 @@ def linear(x, w, *bias):
 
     dx = g @ w;  dw = g^T @ x, summed over all rows;  dbias = g, summed over all rows.
     """
-    shape, count = x.shape, math.prod(x.shape[:-1])
+    shape, lead = x.shape, x.shape[:-1]
+    count = math.prod(lead)
     rows = ops.dense(x.reshape(count, shape[-1]))
     y = _product(rows, w.T)
     if bias:
@@ -37,7 +38,7 @@ def linear(x, w, *bias):
         return ops.dense(g.reshape(count, n_out))
 
     rules = (lambda g: _product(flat(g), w).reshape(shape), lambda g: _product(flat(g).T, rows), lambda g: _over_rows(g))
-    return y.reshape(*shape[:-1], n_out), rules[: 2 + len(bias)]
+    return y.reshape(*lead, n_out), rules if bias else rules[:2]
 
 
 @linear.reference
@@ -114,7 +115,7 @@ def softmax(x, *, dim):
 
 def _top(x, dim):
     """The largest along dim, as what can be subtracted safely: 0 where every entry is -inf."""
-    top = x.max(axis=dim, keepdims=True) if x.shape[dim] else np.zeros(1, dtype=x.dtype)
+    top = np.maximum.reduce(x, axis=dim, keepdims=True) if x.shape[dim] else np.zeros(1, dtype=x.dtype)
     return np.where(top == -np.inf, 0, top)
 
 
@@ -155,12 +156,13 @@ def cross_entropy(logits, *, target, ignore_index=-100, reduction="mean", label_
     safe = np.where(kept, target, 0)
     rows = np.arange(n)
     p = logits - _top(logits, 1)
-    picked, mean = p[rows, safe], p.mean(axis=1) if label_smoothing else 0
+    picked = (1 - label_smoothing) * p[rows, safe]
+    if label_smoothing:
+        picked += label_smoothing * p.mean(axis=1)
     np.exp(p, out=p)
-    total = p.sum(axis=1)
-    loss = np.log(total) - (1 - label_smoothing) * picked - label_smoothing * mean
-    loss = np.where(kept, loss, 0).astype(logits.dtype, copy=False)
-    count = max(int(kept.sum()), 1) if reduction == "mean" else 1
+    total = p @ np.ones(v, p.dtype)
+    loss = np.where(kept, np.log(total) - picked, 0).astype(logits.dtype, copy=False)
+    count = max(np.count_nonzero(kept), 1) if reduction == "mean" else 1
 
     def rule(g):
         scale = np.where(kept, g / count, 0).astype(p.dtype, copy=False)
@@ -270,7 +272,7 @@ def _mean(a, b=None):
     """(n, d) -> (n, 1)   the mean of a * b (or of a) in each row; as products of matrices, which beat NumPy's mean"""
     if b is None:
         return a @ _even(a.shape[-1], a.dtype)
-    return (np.vecdot(a, b) * a.dtype.type(1 / a.shape[-1]))[..., None]
+    return (np.vecdot(a, b) / a.shape[-1])[..., None]
 
 
 @cache

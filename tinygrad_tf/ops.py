@@ -175,13 +175,18 @@ def axes(dim, ndim: int) -> tuple[int, ...]:
     if dim is None:
         return tuple(range(ndim))
     dims = (dim,) if isinstance(dim, (int, np.integer)) else tuple(dim)
-    for d in dims:
-        if not -max(ndim, 1) <= d < max(ndim, 1):
-            raise IndexError(f"dim {d} is out of range for a tensor with {ndim} axes")
-    found = tuple(d % max(ndim, 1) for d in dims)
+    found = tuple([place(d, ndim) for d in dims])
     if len(set(found)) < len(found):
         raise ValueError(f"dim {dims} names an axis twice")
     return found if ndim else ()
+
+
+def place(dim, ndim: int) -> int:
+    """The number from 0 of the axis that the number `dim` names. A 0-d tensor takes 0 and -1, as if it had one axis."""
+    count = ndim or 1
+    if not -count <= dim < count:
+        raise IndexError(f"dim {dim} is out of range for a tensor with {ndim} axes")
+    return dim % count
 
 
 def axis(dim, ndim: int) -> int:
@@ -289,7 +294,7 @@ def matmul(a, b):
 
 def dense(x):
     """A copy of an array that repeats one value along a matrix axis: the matrix product is slow on those."""
-    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim > 1 and 0 in x.strides[-2:] else x
+    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and 0 in x.strides[-2:] and x.ndim > 1 else x
 
 
 def _flat(x):
@@ -308,14 +313,14 @@ def _first(x, axis):
 def reshape(x, *, shape):
     """(...) -> shape   the same numbers in the same order"""
     before = x.shape
-    return np.reshape(x, shape), (lambda g: np.reshape(g, before),)
+    return x.reshape(shape), (lambda g: g.reshape(before),)
 
 
 @op(view=True)
 def permute(x, *, dims):
     """(...) -> (... in the order dims)   y's axis i is x's axis dims[i]"""
-    dims = tuple(d % x.ndim for d in dims)
-    back = tuple(int(i) for i in np.argsort(dims))
+    dims = [d % x.ndim for d in dims]
+    back = sorted(range(len(dims)), key=dims.__getitem__)
     return np.transpose(x, dims), (lambda g: np.transpose(g, back),)
 
 

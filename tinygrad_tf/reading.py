@@ -40,7 +40,7 @@ class Reading:
         sums = {"embedding": total}
         for write in self.run.writes:
             total = total + write.update
-            sums[write.sublayers or write.name] = total
+            sums[write.block or write.name] = total
         return sums
 
     # ---------------------------------------------------------------------------------------- heads

@@ -203,7 +203,8 @@ def _no_remarks(logger: str) -> Iterator[None]:
         logging.getLogger(logger).setLevel(level)
 
 
-def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, floor: float | None = None) -> None:
+def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, floor: float | None = None,
+                unit: str = "character") -> None:
     """Write loss.svg and loss.png into `folder`: training and held-out loss against steps, and the floor where known.
 
     `history` is the content of metrics.jsonl. The same history gives the same bytes.
@@ -227,7 +228,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, 
                       label=f"all held-out text: {loss:.4f}")
         if floor is not None:
             axes.axhline(floor, color="#d94801", linestyle="--", label=f"entropy of the text: {floor:.4f}")
-        axes.set(xlabel="step", ylabel="loss (nats per character)")
+        axes.set(xlabel="step", ylabel=f"loss (nats per {unit})")
         axes.set_title(title, parse_math=False)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.25)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from . import checkpoint
 from .checkpoint import CheckpointError
-from .models.decoder import Decoder
+from .models.decoder import Decoder, DecoderConfig
 from .nn import Dropout
 from .optim import AdamW, Muon, Optimizer, Together
+from .pretrained.tokenizer import Tokenizer
 from .runfolder import CHECKPOINT, checkpoint_in
 from .settings import TrainConfig
 from .text import Vocabulary
@@ -25,7 +26,7 @@ class Run:
     """Everything that training changes. A checkpoint holds exactly this, so a resumed run goes on as if never stopped."""
 
     config: TrainConfig
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | Tokenizer
     text_sha256: str  # of the text that it learns from
     streams: dict[str, np.random.Generator]  # one source of random numbers for each of STREAMS
     model: Decoder
@@ -37,11 +38,15 @@ class Run:
     start: str  # what its samples go on from
 
     @classmethod
-    def new(cls, config: TrainConfig, vocabulary: Vocabulary, text_sha256: str, start: str = "") -> Run:
-        """A run before its first step; `config.seed` decides every random number that it will ever draw."""
+    def new(cls, config: TrainConfig, vocabulary: Vocabulary | Tokenizer, text_sha256: str, start: str = "",
+            model: Decoder | None = None) -> Run:
+        """A run before its first step; `config.seed` decides every random number that it will ever draw.
+
+        model: one that has learned something already; None: a new one, as the configuration says.
+        """
         seeds = np.random.SeedSequence(config.seed).spawn(len(STREAMS))
         streams = {name: np.random.default_rng(seed) for name, seed in zip(STREAMS, seeds)}
-        model = Decoder(config.decoder(len(vocabulary)), streams["init"])
+        model = model or Decoder(config.decoder(len(vocabulary)), streams["init"])
         for module in model.modules():
             if isinstance(module, Dropout):
                 module.generator = streams["dropout"]
@@ -57,6 +62,7 @@ class Run:
             "streams": {name: generator.bit_generator.state for name, generator in self.streams.items()},
             "optimizer": rest, "step": self.step, "history": self.history, "sample": self.sample,
             "start": self.start,
+            **({"decoder": asdict(self.model.config)} if self.config.init_from else {}),
         })
 
     @classmethod
@@ -65,9 +71,13 @@ class Run:
         tensors, state = checkpoint.load(path)
         moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
         try:
-            config, vocabulary = TrainConfig.from_json(state["config"]), Vocabulary.from_json(state["vocabulary"])
-            _check_size(config, len(vocabulary), tensors)
-            run = cls.new(config, vocabulary, state["text_sha256"], state.get("start", ""))  # an older one has none
+            config, words = TrainConfig.from_json(state["config"]), state["vocabulary"]
+            vocabulary = Tokenizer.from_json(words) if isinstance(words, dict) else Vocabulary.from_json(words)
+            # A model that came from elsewhere has settings that no run has.
+            decoder = DecoderConfig(**state["decoder"]) if config.init_from else config.decoder(len(vocabulary))
+            _check_size(decoder, len(vocabulary), tensors)
+            model = Decoder(decoder) if config.init_from else None
+            run = cls.new(config, vocabulary, state["text_sha256"], state.get("start", ""), model)  # an older one has none
             for name, generator in run.streams.items():
                 generator.bit_generator.state = state["streams"][name]
             checkpoint.unpack_model(run.model, tensors)
@@ -97,10 +107,11 @@ def _optimizer(c: TrainConfig, model: Decoder) -> tuple[Optimizer | Together, li
     return optimizer, [*inner, *matrices, *vectors]
 
 
-def _check_size(config: TrainConfig, vocab_size: int, tensors: dict[str, np.ndarray]) -> None:
+def _check_size(c: DecoderConfig, words: int, tensors: dict[str, np.ndarray]) -> None:
     """A stranger's file may describe a model that fills the memory; the numbers it really has are a bound."""
-    c = config.decoder(vocab_size)
-    rows = vocab_size + c.n_layer * (c.n_embd + c.hidden) + (c.block_size if c.positions == "learned" else 0)
+    if (c.vocab_size or 0) < words:
+        raise CheckpointError(f"its vocabulary has {words} entries, its model {c.vocab_size}")
+    rows = (c.vocab_size or 0) + c.n_layer * (c.n_embd + c.hidden) + (c.block_size if c.positions == "learned" else 0)
     held = sum(array.size for array in tensors.values())
     if rows * c.n_embd > held:
         raise CheckpointError(f"its configuration describes a model of more than the {held} numbers in the file")
@@ -113,7 +124,7 @@ def _check_history(run: Run) -> None:
         raise CheckpointError("its step, history, sample or start is not what training writes")
 
 
-def load_model(run: str | Path) -> tuple[Decoder, Vocabulary]:
+def load_model(run: str | Path) -> tuple[Decoder, Vocabulary | Tokenizer]:
     """The model of a run (its folder or its checkpoint file), in evaluation mode, and its vocabulary."""
     loaded = Run.load(checkpoint_in(Path(run)))
     loaded.model.eval()

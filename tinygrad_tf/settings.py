@@ -37,6 +37,9 @@ class TrainConfig:
     preset: str = setting("tiny", "The preset that the other settings start from.")
     text: str = setting("stories", "stories (embedded), tinyshakespeare (downloaded once), or a UTF-8 text file.")
     seed: int = setting(0, "Seed of every random stream.", 0)
+    init_from: str | None = setting(
+        None, "A run, or a folder with a public GPT-2 or Llama-style checkpoint and its tokenizer.json, whose model goes on "
+              "learning; it brings the model's settings and its vocabulary.")
 
     # the model: the fields of DecoderConfig, under the same names
     block_size: int = setting(96, "Context length in tokens.", 1)
@@ -92,6 +95,8 @@ class TrainConfig:
             if least is not None and value is not None and not least <= value < math.inf:
                 finite = "" if type(value) is int else "a finite number and "
                 raise SettingError(f"{spec.name} must be {finite}at least {least}, not {value}")
+        if self.init_from == "":
+            raise SettingError("init_from must be a run or a folder with a public checkpoint, not empty")
         if not self.text:
             raise SettingError("text must be stories, tinyshakespeare or the path of a text file, not empty")
         if self.beta1 >= 1 or self.beta2 >= 1:
@@ -109,6 +114,10 @@ class TrainConfig:
         """The model's part of the configuration."""
         shared = {spec.name for spec in fields(DecoderConfig)} & {spec.name for spec in fields(self)}
         return DecoderConfig(vocab_size=vocab_size, **{name: getattr(self, name) for name in shared})
+
+    def of_model(self, model: DecoderConfig) -> "TrainConfig":
+        """A copy with the settings of a model that there is already; windows may be shorter than its context."""
+        return replace(self, **{name: getattr(model, name) for name in FIXED_BY_MODEL})
 
     @property
     def context_only(self) -> int:
@@ -135,6 +144,11 @@ class TrainConfig:
             raise ValueError(f"its configuration has settings that this version does not know: {', '.join(sorted(unknown))}; "
                              "a newer version of tinygrad-tf wrote it, so update yours")
         return cls(**values)
+
+
+# What a model that is there already decides. Dropout belongs to the training, and a window can be shorter than the context.
+FIXED_BY_MODEL = [spec.name for spec in fields(TrainConfig)
+                  if spec.name in DecoderConfig.__dataclass_fields__ and spec.name not in ("block_size", "dropout")]
 
 
 def _fits(value: Any, wanted: Any) -> bool:

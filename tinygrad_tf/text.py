@@ -4,7 +4,7 @@ A character is a code point. A combining mark counts by itself, an emoji family 
 points, and nothing is normalised: what is read is what is learned and written again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,6 +99,8 @@ class Vocabulary:
     Raises TextError for a text that is empty or holds a lone surrogate, which no file could ever hold.
     """
 
+    unit = "character"  # what a loss is counted by
+
     def __init__(self, text: Iterable[str]):
         self.characters = "".join(sorted(set(text)))
         if not self.characters:
@@ -154,6 +156,10 @@ class Vocabulary:
             at = bad[0]
             raise ValueError(f"id {array[at]} at position {at} is outside the vocabulary of size {len(self)}")
         return self._codes[array].tobytes().decode("utf-32-le")
+
+    def stream(self, ids: Iterable[int], before: Any = ()) -> Iterator[str]:
+        """The text of ids as they come. What stood before changes nothing: a character is a character."""
+        return (self.decode([i]) for i in ids)
 
     def default_start(self) -> str:
         """A character to begin a text with that the vocabulary is sure to hold: a newline if it can be."""

@@ -24,6 +24,8 @@ from .report import Progress, draw_curves, progress
 from .run import Run
 from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken, typed
 from .settings import TrainConfig, option
+from .starting import learned
+from .text import UnknownCharacters
 from .threads import threads_for
 
 CHANGEABLE = ("text", "steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
@@ -63,7 +65,7 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
         if stop or _due(run.step, c.checkpoint_every):
             run.save(folder)
         if stop:
-            draw_curves(run.history, folder, c.preset, corpus.floor)
+            draw_curves(run.history, folder, c.preset, corpus.floor, run.vocabulary.unit)
             raise BrokenPipeError if display.closed else KeyboardInterrupt(
                 f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {typed(folder)}")
 
@@ -155,8 +157,11 @@ def train(config: TrainConfig | None = None, folder: str | Path | None = None, d
     """
     config = config or TrainConfig()
     config = config.changed(text=_found(config.text))
-    corpus = _corpus(config)
-    run = Run.new(config, corpus.vocabulary, _sha256(corpus), corpus.start())
+    model, vocabulary = None, None
+    if config.init_from:
+        config, model, vocabulary = learned(config)
+    corpus = _corpus(config, vocabulary)
+    run = Run.new(config, corpus.vocabulary, _sha256(corpus), corpus.start(), model)
     if folder is None:
         folder = next_folder(config.preset)
     folder = Path(folder)
@@ -192,7 +197,7 @@ def resume(folder: str | Path, display: Progress | None = None, **changes: Any) 
             raise RunError(f"{folder} has already done {run.step} steps; --steps cannot be {c.steps}")
         if c.text not in NAMED and not Path(c.text).exists():
             raise RunError(f"the text of {folder} is not at {c.text}; if it has moved, --text names its new place")
-        corpus = _corpus(c)
+        corpus = _corpus(c, run.vocabulary if c.init_from else None)
         if _sha256(corpus) != run.text_sha256:
             raise RunError(f"{c.text} is not the text that {folder} was trained on; start a new run for a new text")
         return _go_on(run, corpus, path.parent, display or progress(), remark)
@@ -216,11 +221,15 @@ def _edited(path: Path, config: TrainConfig) -> str:
     return f"{path} has {has}: the checkpoint counts and overwrites it; options such as --steps change a run" if has else ""
 
 
-def _corpus(c: TrainConfig) -> Corpus:
-    corpus = load_corpus(c.text)
+def _corpus(c: TrainConfig, vocabulary: Any) -> Corpus:
+    try:
+        corpus = load_corpus(c.text, vocabulary)
+    except UnknownCharacters as error:
+        raise RunError(f"{c.text} has characters that {c.init_from} does not know: {error}, or train a new model") from None
     if min(len(corpus.train), len(corpus.val)) <= c.block_size:
-        raise RunError(f"{c.text} is too short: {len(corpus.train)} characters to learn from and {len(corpus.val)} held out, "
-                       f"each must be more than --block-size, {c.block_size}; take a longer text or a smaller --block-size")
+        raise RunError(f"{c.text} is too short: {len(corpus.train)} {corpus.vocabulary.unit}s to learn from and "
+                       f"{len(corpus.val)} held out, each must be more than --block-size, {c.block_size}; take a longer text "
+                       "or a smaller --block-size")
     return corpus
 
 
@@ -237,7 +246,7 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, remark: st
     display.start(run.step, c.steps, c.batch_size * c.grad_accum * c.block_size)
     try:
         size = sum(p.numel() for p in run.model.parameters())
-        display.say(f"{c.preset}: {size:,} parameters, {len(run.vocabulary)} different characters, "
+        display.say(f"{c.preset}: {size:,} parameters, {len(run.vocabulary)} different {run.vocabulary.unit}s, "
                     f"{len(corpus.train):,} to learn from, {len(corpus.val):,} held out; folder {folder}")
         if corpus.changes:
             display.say(f"{c.text}: {corpus.changes}")
@@ -275,12 +284,12 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     loss = run.history[-1]["final_val_loss"]
     write_atomically(folder / METRICS, _lines(run.history))
     write_atomically(folder / SAMPLE, run.sample + "\n")
-    draw_curves(run.history, folder, c.preset, corpus.floor)
+    draw_curves(run.history, folder, c.preset, corpus.floor, run.vocabulary.unit)
     display.stop()
     display.sample(run.step, run.sample)
     above = "" if corpus.floor is None else f", {loss / corpus.floor - 1:.1%} above the entropy of the text, {corpus.floor:.4f}"
     context = f", each after at least {c.context_only} others" if c.context_only else ""
-    display.say(f"held-out loss {loss:.4f} nats per character over the whole split{context}{above}")
+    display.say(f"held-out loss {loss:.4f} nats per {run.vocabulary.unit} over the whole split{context}{above}")
     display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {typed(folder)}")
 
 

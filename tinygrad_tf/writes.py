@@ -19,9 +19,8 @@ from .generate import evaluating
 from .nn.linear_attention import LinearMix
 from .tensor import Tensor
 
-FIXED = (nn.LayerNorm, nn.RMSNorm, nn.LayerScale)  # linear in what they read once their scale is held: see `reading.held`
-ATTENTION = nn.MultiHeadAttention
-AROUND = (*FIXED, nn.Dropout)  # what stands around a branch and does not give an update its name
+HELD = (nn.LayerNorm, nn.RMSNorm, nn.LayerScale)  # linear in what they read once their scale is held: see `reading.held`
+AROUND = (*HELD, nn.Dropout)  # what stands around a branch and does not give an update its name
 
 
 @dataclass(eq=False)
@@ -58,7 +57,7 @@ class Write:
     """One update to the stream."""
 
     name: str  # the path of the branch, as blocks.0.attn
-    sublayers: str  # the path of the module that adds it, as blocks.0
+    block: str  # the path of the module that adds it, as blocks.0
     update: np.ndarray  # (B, T, d), exactly what was added
     after: list[Call]  # the norms and scales between the branch and the sum, in order
     attention: Attention | None = None
@@ -90,7 +89,7 @@ def watch(model: Any, *inputs: Any) -> Run:
         writes[:0] = seen.writes(node)
         node = node.inputs[0]
     if isinstance(node, Node) and any(other.op.name == "residual" for other in history(node)):
-        where = node.scope.path if node.scope is not None else ""
+        where = seen.path(node.scope)
         raise ValueError(
             f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'it'} takes one "
             "and puts something else in its place, as post-norm does after every update. Only pre-norm models can be read so"
@@ -106,11 +105,12 @@ def watch(model: Any, *inputs: Any) -> Run:
 def attention_maps(model: Any, *inputs: Any) -> dict[str, np.ndarray]:
     """Path -> (B, H, T, S), the weights of every attention layer that runs, in any model, post-norm and cross-attention too."""
     seen, _ = _seen(model, inputs)
-    return {call.scope.path: seen.attention(call.scope).weights() for call in seen.calls if isinstance(call.module, ATTENTION)}
+    layers = [call.scope for call in seen.calls if isinstance(call.module, nn.MultiHeadAttention)]
+    return {seen.path(scope): seen.attention(scope).weights() for scope in layers}
 
 
 def _seen(model: Any, inputs: tuple) -> tuple[_Seen, Any]:
-    seen = _Seen()
+    seen = _Seen({id(module): path for path, module in model.named_modules()})
     with evaluating(model), enable_grad(), _watched(model, seen):
         return seen, model(*(_tracked(x) for x in inputs))
 
@@ -129,7 +129,7 @@ def _watched(model: Any, seen: _Seen) -> Iterator[None]:
         for module in model.modules():
             if isinstance(module, nn.Embedding):  # with frozen weights nothing would be recorded
                 stack.callback(module.register_forward_hook(lambda module, args, out: _tracked(out)).remove)
-            if isinstance(module, (*FIXED, ATTENTION, LinearMix, nn.Linear)):
+            if isinstance(module, (*HELD, nn.MultiHeadAttention, LinearMix, nn.Linear)):
                 stack.callback(module.register_forward_pre_hook(seen.enter).remove)
                 stack.callback(module.register_forward_hook(seen.leave).remove)
         state.observer, state.composed = observe, False  # fused attention: one node that knows its queries, keys and mask
@@ -154,6 +154,7 @@ def _tracked(x: Any) -> Any:
 
 @dataclass(eq=False)
 class _Seen:
+    paths: dict[int, str]  # id of a module -> where the model holds it
     values: dict[Node, np.ndarray] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     open: list[Call] = field(default_factory=list)
@@ -165,6 +166,10 @@ class _Seen:
 
     def leave(self, module: Any, args: tuple, out: Any) -> None:
         self.open.pop().out = _array(out)
+
+    def path(self, scope: Scope | None) -> str:
+        """Of a module: where the model holds it, also if a method of its parent was called and not the parent itself."""
+        return "" if scope is None else self.paths.get(id(scope.module), scope.path)
 
     def value(self, source: Any) -> np.ndarray:
         """The value of an input of a node."""
@@ -181,14 +186,15 @@ class _Seen:
                 stack += part.inputs[::-1]
             else:
                 parts.append(part)
-        inside = total.scope.path if total.scope is not None else ""
+        inside = self.path(total.scope)
         for part in parts:
             found = self._between(total, part)
             branch = next((scope for scope in found if not isinstance(scope.module, AROUND)), None)
-            after = [call for call in self.calls if call.scope in found and isinstance(call.module, FIXED)
+            after = [call for call in self.calls if call.scope in found and isinstance(call.module, HELD)
                      and branch is not None and call.scope.serial > branch.serial]  # fmt: skip
-            name = branch.path if branch is not None else f"{inside}.update".lstrip(".")
-            attention = self.attention(branch) if branch is not None and isinstance(branch.module, ATTENTION) else None
+            name = self.path(branch) if branch is not None else f"{inside}.update".lstrip(".")
+            attends = branch is not None and isinstance(branch.module, nn.MultiHeadAttention)
+            attention = self.attention(branch) if branch is not None and attends else None
             yield Write(name, inside, self.value(part), after, attention)
 
     def _between(self, total: Node, part: Any) -> list[Scope]:
@@ -210,8 +216,9 @@ class _Seen:
         (joined,) = (call.read for call in self.calls if call.module is layer.out_proj and call.scope.parent is scope)
         mixed = next((call for call in self.calls if call.scope.parent is scope and isinstance(call.module, LinearMix)), None)
         if mixed is not None:
-            rule, (q, k, v, *settings) = mixed.module.forward, mixed.args
-            return Attention(layer, joined, lambda v: _array(rule(Tensor(q), Tensor(k), Tensor(v), *settings)), v.shape[:3])
+            rule, (q, k, v, *how) = mixed.module.forward, mixed.args
+            return Attention(layer, joined, lambda v: _array(rule(Tensor(q), Tensor(k), Tensor(v), *how)), v.shape[:3])
         node = next(node for node in self.values if node.op is fused.attention and node.scope is scope)
         q, k, v, *bias = (self.value(source) for source in node.inputs)
-        return Attention(layer, joined, lambda v: fused.attention.raw(q, k, v, *bias, **node.settings)[0], v.shape[:3])
+        settings = node.settings
+        return Attention(layer, joined, lambda v: fused.attention.raw(q, k, v, *bias, **settings)[0], v.shape[:3])

@@ -13,7 +13,7 @@ from tinygrad_tf.threads import VARIABLES
 from . import layout
 
 PACKAGES = {  # name -> what it is for
-    "graphviz": "writes DOT", "matplotlib": "loss curves", "safetensors": "checkpoints", "marimo": "the lessons",
+    "matplotlib": "loss curves", "safetensors": "checkpoints", "marimo": "the lessons",
     "numba": "faster kernels",
 }  # fmt: skip
 

@@ -198,7 +198,8 @@ class Graph:
     @property
     def arrived(self) -> bool:
         """Whether backward() has given some leaf its gradient. Without it, gradients of ops are those that it would send."""
-        return any(node.grad is not None for node in self.nodes if node.kind in ("input", "parameter"))
+        leaves = ("input", "parameter")
+        return self._index("_arrived", lambda: any(node.grad is not None for node in self.nodes if node.kind in leaves))
 
     def modules_around(self, module: str) -> Iterator[Module]:
         """The module call with this id and those around it, the innermost first; none for ""."""

@@ -1,6 +1,7 @@
 """Finds and runs the program that lays a graph out: `graphviz-pure` from PyPI, or the `dot` of an installed Graphviz.
 
-The `graphviz` package can run it too, but offers no time limit, and chooses the program by a variable that all its users share.
+The package `graphviz` could run it too, but without a time limit, and it chooses the program by a variable that all its users
+share.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ def legend(graph: Graph, options: Options, theme: Theme, rails: bool) -> Iterato
 
 def kinds(graph: Graph, options: Options, rails: bool) -> dict[str, list[str]]:
     """Kind of node -> the words in its sample."""
-    found = {role(node, sums(graph) if options.skips else frozenset()) for node in graph.nodes}
+    ends = sums(graph) if options.skips else frozenset()
+    found = {role(node, ends) for node in graph.nodes}
     said = {kind: [look.word] for kind, look in LOOKS.items() if kind in found or (kind == "sum" and rails)}
     if "sum" in said:
         said["sum"] = ["+ residual sum"]

@@ -49,7 +49,7 @@ def test_all_is_everything_but_the_profile(monkeypatch):
     stubs = {name: ([{"what": name}], shown.extend) for name in map(str, command.What) if name != "all"}
     monkeypatch.setattr(command, "_measurements", lambda *_: stubs)
     command.main()
-    assert [result["what"] for result in shown] == ["steps", "ops", "generation", "memory"]
+    assert [result["what"] for result in shown] == ["steps", "ops", "generation", "memory", "drawing"]
 
 
 def test_an_interrupted_run_leaves_what_it_has(monkeypatch, tmp_path):

@@ -93,6 +93,19 @@ def test_nodes_are_walked_newest_first_and_a_node_after_all_its_consumers():
     assert all(place[source] > place[node] for node in order for source in node.inputs if isinstance(source, Node))
 
 
+def test_backward_goes_through_a_node_once_and_after_all_its_consumers():
+    x, seen = Tensor([2.0], requires_grad=True), []
+    a = x * x
+    b = a * 3
+    c = a * b  # reaches a before b does
+    d = c + a
+    for name, y in zip("abcd", (a, b, c, d), strict=True):
+        y.register_hook(lambda g, name=name: seen.append((name, g.item())))
+    d.backward()
+    assert seen == [("d", 1.0), ("c", 1.0), ("b", 4.0), ("a", 25.0)]  # d = 3 a^2 + a at a = 4
+    assert x.grad.item() == 100.0
+
+
 def test_a_plus_a():
     a = tensor(3.0, requires_grad=True)
     for f, slope in [

@@ -6,14 +6,14 @@ import pytest
 TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
-def close(ours, theirs, what=""):
-    """Assert that two arrays agree to 1e-10 (float64) or 1e-5 (float32) of the largest number in them."""
+def close(ours, theirs, what="", times=1):
+    """Assert that two arrays agree to `times` 1e-10 (float64) or 1e-5 (float32) of the largest number in them."""
     ours, theirs = (np.asarray(getattr(x, "array", x)) for x in (ours, theirs.detach().numpy()))
     assert ours.shape == theirs.shape, f"{what}: shape {ours.shape}, in PyTorch {theirs.shape}"
     assert ours.dtype == theirs.dtype, f"{what}: dtype {ours.dtype}, in PyTorch {theirs.dtype}"
     scale = max(float(np.abs(theirs).max(initial=0)), 1e-2)  # some gradients are 0 but for rounding
     worst = float(np.abs(ours - theirs).max(initial=0)) / scale
-    assert worst <= TOLERANCE[ours.dtype], f"{what}: off by {worst:.2g} of the largest number, {scale:.2g}"
+    assert worst <= times * TOLERANCE[ours.dtype], f"{what}: off by {worst:.2g} of the largest number, {scale:.2g}"
 
 
 def copy_weights(torch, module, torch_module, names):

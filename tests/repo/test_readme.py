@@ -1,5 +1,6 @@
-"""Every command that a README shows is one that exists, with options that exist."""
+"""Every command that a README shows is one that exists, with options that exist; every link leads to a file."""
 
+import copy
 import re
 import shlex
 import tomllib
@@ -10,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
 READMES = [ROOT / "README.md", *ROOT.glob("*/README.md")]
+CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -26,19 +28,27 @@ def commands(readme: Path, language: str) -> list[list[str]]:
     return [words for part in re.split(r"\n|&&", text) if (words := shlex.split(part, comments=True))]
 
 
+def command_line():
+    """`tinygrad-tf` with the commands that `viz` adds, whether or not the project is installed."""
+    from typer.main import get_command
+
+    from tinygrad_tf.cli import app
+    from viz.commands import add
+
+    whole = copy.copy(app)
+    whole.registered_commands = list(app.registered_commands)
+    add(whole)
+    return get_command(whole)
+
+
 def check(words: list[str]) -> None:
     match words:
         case ["python3", "-m", "venv", ".venv"] | [".", ".venv/bin/activate"]:
             pass
         case ["tinygrad-tf", name, *rest]:
-            from typer.main import get_command
-
-            import viz.commands
-            from tinygrad_tf.cli import app
             from tinygrad_tf.settings import PRESETS
 
-            viz.commands.add(app)
-            options = get_command(app).commands[name].make_context(name, list(rest)).params
+            options = command_line().commands[name].make_context(name, list(rest)).params
             if name == "train":
                 settings = {key: options[key] for key in vars(PRESETS["tiny"]) if options[key] is not None}
                 PRESETS[settings.get("preset", "tiny")].changed(**settings)
@@ -46,11 +56,14 @@ def check(words: list[str]) -> None:
             extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", target)[1]
             assert set(extras.split(",") if extras else ()) <= set(CONFIG["project"]["optional-dependencies"])
         case ["pip", "install", requirement]:
-            assert f"pip install {requirement}" in (ROOT / ".ci" / "run").read_text()
+            assert f"pip install {requirement}" in CI
+        case ["sudo", "apt-get", "install", *packages]:
+            for package in packages:
+                assert re.search(rf"\bgot [\w ]*\b{package}\b", CI), f".ci/run does not install {package}"
         case ["python", "-m", "pytest", *rest]:
-            marks = {line.split(":")[0] for line in CONFIG["tool"]["pytest"]["ini_options"]["markers"]}
+            marks = {line.split(":")[0] for line in CONFIG["tool"]["pytest"]["ini_options"]["markers"]} | {"and", "or", "not"}
             for word in rest:
-                assert word.startswith("-") or word.isdigit() or word in marks or (ROOT / word).exists(), word
+                assert word.startswith("-") or word.isdigit() or marks.issuperset(word.split()) or (ROOT / word).exists(), word
         case ["python", "-m", module, *_]:
             place = ROOT / module.replace(".", "/")
             assert (place / "__main__.py").is_file() or place.with_suffix(".py").is_file(), module
@@ -81,15 +94,18 @@ def test_the_windows_form_does_the_same():
     assert commands(ROOT / "README.md", "bat") == [words for words in start if words[0] != "."]
 
 
-def test_python_in_the_readme_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_python_examples_run(readme, tmp_path, monkeypatch):
+    """In the order of the page, each with the names of those before it; what they write stays out of the repository."""
     monkeypatch.chdir(tmp_path)
     names: dict = {"__name__": "readme"}
-    for block in blocks(ROOT / "README.md", "python"):
-        exec(compile(block, "README.md", "exec"), names)
+    for text in blocks(readme, "python"):
+        exec(compile(text, str(readme), "exec"), names)
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_python_examples_run(readme, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for text in blocks(readme, "python"):
-        exec(compile(text, str(readme), "exec"), {})
+def test_every_link_and_picture_is_there(readme):
+    text = BLOCK.sub("", readme.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:|#", target):
+            assert (readme.parent / target.partition("#")[0]).exists(), target

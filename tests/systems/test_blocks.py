@@ -173,3 +173,37 @@ def test_S26_cost_in_the_length_of_the_text():
     (l1, q1), (l2, q2) = work(64), work(128)
     assert l2 == 2 * l1 == 2 * 64 * 12 * 32**2
     assert q2 == 4 * q1 == 2 * 128**2 * 32
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_S24_the_seven_steps_by_themselves(masked):
+    """Each computed with NumPy alone, from the numbers of the one before, against what the block's parts returned."""
+    seen = watched(hand_block(), embedded(), causal=masked)
+    rms = lambda z: z / np.sqrt((z**2).mean(-1, keepdims=True))
+    x = np.array([[1.0, 0], [0, 1], [1, 1]]) + np.array([[0.0, 0], [0.5, 0], [0, 0.5]])  # 1: token plus position
+    a = rms(x)  # 2: norm
+    scores = np.where(np.tri(3, dtype=bool) | (not masked), a @ a.T / math.sqrt(2), -np.inf)
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    read = weights @ a  # 3: attention
+    h = x + read  # 4: first sum
+    b = rms(h)  # 5: norm
+    out = np.maximum(b @ np.array([[1.0, -1, 0, 1], [0, 1, -1, 1]]), 0) @ np.array([[0.5, 0], [0, 0.5], [-0.5, 0], [0, -0.5]])
+    y = h + out  # 6: feed-forward, 7: second sum
+    for name, expected in {"attn_norm": a, "attn": read, "h": h, "ffn_norm": b, "ffn": out, "y": y}.items():
+        np.testing.assert_allclose(seen[name], expected, rtol=1e-13, err_msg=name)
+    if masked:
+        np.testing.assert_array_equal(weights[0], [1, 0, 0])
+        np.testing.assert_allclose(weights.sum(-1), 1)
+
+
+@pytest.mark.parametrize("n", [1, 5, 9])
+def test_S25_the_scores_are_n_by_n_and_never_leave_the_layer(n):
+    """From the shapes that meet in a real run: queries and keys (12, n, 64), scores (12, n, n), mixtures (12, n, 64) again."""
+    attn, met = nn.MultiHeadAttention(D, HEADS), []
+    read = attn._read
+    attn._read = lambda q, k, v, *rest: met.append((q.shape, k.shape, v.shape, (q @ k.transpose(-2, -1)).shape)) or read(
+        q, k, v, *rest
+    )
+    y = attn(Tensor(np.ones((1, n, D), np.float32)))
+    assert met == [((1, 12, n, 64),) * 3 + ((1, 12, n, n),)]
+    assert y.shape == (1, n, D)

@@ -1,4 +1,4 @@
-"""S28 and S31 to S33: decoders, next-token losses, the cache, and the way from a vector to a word."""
+"""S27 to S29 and S31 to S33: the three arrangements, next-token losses, the cache, and the way from a vector to a word."""
 
 import math
 
@@ -7,7 +7,8 @@ import pytest
 
 from tinygrad_tf import Tensor, nn, no_grad
 from tinygrad_tf.generate import probabilities, sample_token
-from tinygrad_tf.models import Decoder, DecoderConfig
+from tinygrad_tf.models import Decoder, DecoderConfig, build
+from tinygrad_tf.models.presets import named, reduced
 from tinygrad_tf.nn import functional as F
 
 SMALL = {"vocab_size": 29, "block_size": 16, "n_layer": 3, "n_head": 4, "n_embd": 24, "init_std": 0.2}
@@ -57,6 +58,75 @@ def test_S28_a_modern_arrangement():
     assert block.attn.k_proj.out_features == block.attn.v_proj.out_features == 12
     assert block.attn.q_proj.out_features == 24
     assert model.new_cache().nbytes == built("gpt2").new_cache().nbytes / 2
+
+
+def kinds(block):
+    """Which norms and positions the parts of a block have."""
+    return [type(m).__name__ for m in block.modules() if isinstance(m, (nn.LayerNorm, nn.RMSNorm, nn.Positions))]
+
+
+def test_S27_berts_arrangement():
+    """Post-norm, learned positions, two segments, every token sees all; no norm after the last block."""
+    model = build(reduced(named("bert-base").config), np.random.default_rng(0)).eval()
+    block = model.blocks[0]
+    assert block.plan == (("post", ("attn",)), ("post", ("ffn",)))
+    assert (block.ffn.kind, model.norm, block.attn.positions) == ("gelu", None, None)
+    assert type(model.position_embedding) is nn.LearnedPositions
+    assert model.segment_embedding.weight.shape == (2, 32)
+    ids = tokens(1, 8)
+    changed = ids.copy()
+    changed[0, 7] = (changed[0, 7] + 1) % 29
+    assert (model(ids).array != model(changed).array).any(-1).all()  # the first token sees the last
+    ends = []
+    model.blocks[-1].register_forward_hook(lambda m, args, out: ends.append(out.array))
+    assert model.hidden(ids).array.tobytes() == ends[0].tobytes()
+    z = (ends[0] - block.ffn_norm.bias.array) / block.ffn_norm.weight.array
+    np.testing.assert_allclose(z.mean(-1), 0, atol=1e-5)  # what leaves is normed
+
+
+@pytest.mark.parametrize("name, orders, ffn, left, right", [
+    ("2017-base", "post", "relu", nn.SinusoidalPositions, nn.SinusoidalPositions),
+    ("whisper-tiny", "pre", "gelu", nn.SinusoidalPositions, nn.LearnedPositions),
+])  # fmt: skip
+def test_S29_the_encoder_decoders(name, orders, ffn, left, right):
+    model = build(reduced(named(name).config), np.random.default_rng(0)).eval()
+    encoder, decoder = model.encoder, model.decoder
+    assert encoder.blocks[0].plan == ((orders, ("attn",)), (orders, ("ffn",)))
+    assert decoder.blocks[0].plan == ((orders, ("attn",)), (orders, ("cross",)), (orders, ("ffn",)))
+    assert encoder.blocks[0].ffn.kind == decoder.blocks[0].ffn.kind == ffn
+    assert (type(encoder.position_embedding), type(decoder.position_embedding)) == (left, right)
+    assert kinds(decoder.blocks[0]) == ["LayerNorm"] * 3
+    assert (encoder.norm is None, decoder.norm is None) == (orders == "post", orders == "post")
+    assert (decoder.blocks[0].attn.k_proj.bias is None) == name.startswith("whisper")
+
+
+def test_S29_the_decoder_reads_the_source_and_its_own_past_only():
+    model = build(reduced(named("2017-base").config, init_std=0.3), np.random.default_rng(0)).eval()
+    source, ids = tokens(1, 6), tokens(1, 8, seed=2)
+    y = model(source, ids).array
+    for what, j in (("source", 5), ("ids", 3)):
+        other = {"source": source.copy(), "ids": ids.copy()}
+        other[what][0, j] = (other[what][0, j] + 1) % 29
+        moved = (model(other["source"], other["ids"]).array != y).any(-1)[0]
+        assert moved.tolist() == ([True] * 8 if what == "source" else [False] * 3 + [True] * 5)
+
+
+@pytest.mark.parametrize("name", ["bert-base", "2017-base", "whisper-tiny"])
+def test_S27_S29_fresh_models_guess_evenly_and_learn(name):
+    model = build(reduced(named(name).config, init_std=0.02, dropout=0.0), np.random.default_rng(0))
+    target = tokens(4, 8, seed=2)
+    given = {"bert-base": (tokens(4, 8), target), "2017-base": (tokens(4, 6), tokens(4, 8), target),
+             "whisper-tiny": (Tensor(np.random.default_rng(1).standard_normal((4, 6, 12)).astype(np.float32)), tokens(4, 8),
+                              target)}[name]  # fmt: skip
+    loss = model.loss(*given)
+    assert loss.item() == pytest.approx(math.log(29), abs=0.2)
+    loss.backward()
+    for name, p in model.named_parameters():
+        if p.grad is None:  # the loss does not read the pooler
+            assert name.startswith("pooler")
+            continue
+        p.array -= 0.05 * p.grad.array
+    assert model.loss(*given).item() < loss.item()
 
 
 @each_model

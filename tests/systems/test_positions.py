@@ -1,4 +1,4 @@
-"""S21 and S23: where a token stands, by a learned row or by a rotation."""
+"""S20 to S23: where a token stands, by waves, by a learned row, by what is added to the scores, or by a rotation."""
 
 import math
 
@@ -10,11 +10,57 @@ from tinygrad_tf import tensor as t
 from tinygrad_tf.models import Decoder, DecoderConfig
 
 
+def test_S20_the_table_of_width_four(prints):
+    table = nn.SinusoidalPositions(4).map(4)
+    prints(table[0], "0.0000 1.0000 0.0000 1.0000")
+    prints(table[1], "0.8415 0.5403 0.0100 1.0000")
+    prints(table[2], "0.9093 -0.4161 0.0200 0.9998")
+    prints(table[3], "0.1411 -0.9900 0.0300 0.9996")
+    for p in range(4):
+        np.testing.assert_allclose(table[p], [math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)], atol=1e-15)
+
+
+@pytest.mark.parametrize("width", [2, 4, 6, 64, 512])
+@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize("k", [1, 5, 300])
+def test_S20_a_shift_is_one_rotation_of_each_pair(width, halves, k):
+    if halves and width < 4:
+        return
+    positions = nn.SinusoidalPositions(width, halves=halves)
+    table, pairs = positions.map(400), width // 2
+    sin, cos = (table[:, :pairs], table[:, pairs:]) if halves else (table[:, 0::2], table[:, 1::2])
+    angles = k * 10000.0 ** (-np.arange(pairs) / (pairs - 1 if halves else pairs))
+    np.testing.assert_allclose(sin[k:], sin[:-k] * np.cos(angles) + cos[:-k] * np.sin(angles), atol=1e-11)
+    np.testing.assert_allclose(cos[k:], cos[:-k] * np.cos(angles) - sin[:-k] * np.sin(angles), atol=1e-11)
+
+
+@pytest.mark.parametrize("width", [2, 10, 128])
+def test_S20_a_map_for_any_width(width):
+    heat = nn.SinusoidalPositions(width).map(50)
+    assert heat.shape == (50, width)
+    assert abs(heat).max() <= 1
+    assert len(np.unique(heat.round(6), axis=0)) == 50  # no two positions look alike
+
+
+def test_S20_it_has_no_last_row_and_no_parameters():
+    positions = nn.SinusoidalPositions(8)
+    assert list(positions.parameters()) == []
+    assert positions(np.array([10**6])).shape == (1, 8)
+    model = Decoder(DecoderConfig(5, 8, n_layer=1, n_head=1, n_embd=4, positions="sinusoidal"), np.random.default_rng(0))
+    seen = []
+    model.blocks[0].register_forward_pre_hook(lambda m, args: seen.append(args[0].array[0]))
+    model(np.array([[3, 3, 3]]))
+    expected = model.token_embedding.weight.array[3] + nn.SinusoidalPositions(4).map(3)
+    np.testing.assert_allclose(seen[0], expected, atol=1e-7)
+
+
 def test_S21_a_learned_table_ends_at_its_last_row():
-    table = nn.Embedding(1024, 4)
+    table = nn.LearnedPositions(1024, 4)
     assert table(np.array([1023])).shape == (1, 4)
-    with pytest.raises(IndexError, match=r"1024 .*1024 rows \(0 to 1023\)"):
+    with pytest.raises(IndexError, match=r"position 1024 is past .* 1024 rows \(0 to 1023\)"):
         table(np.array([1024]))
+    with pytest.raises(IndexError, match="position 1024 is past"):
+        table.add(Tensor(np.zeros((1, 25, 4), np.float32)), 1000)
 
 
 def test_S21_a_text_longer_than_the_table_is_refused_by_the_model():
@@ -32,6 +78,48 @@ def test_S21_the_same_word_at_two_places_starts_differently():
     expected = model.token_embedding.weight.array[3] + model.position_embedding.weight.array[:3]
     np.testing.assert_array_equal(seen[0], expected)
     assert len(np.unique(seen[0], axis=0)) == 3
+
+
+def test_S22_alibi_slopes_and_what_they_do_to_the_weights():
+    """With queries and keys alike, a head's weights fall by one factor a position, e^-slope, its own."""
+    positions = nn.ALiBi(4)
+    np.testing.assert_allclose(positions.slopes, [1 / 4, 1 / 16, 1 / 64, 1 / 256])
+    bias = positions.map(5)
+    np.testing.assert_allclose(bias[0], -abs(np.subtract.outer(np.arange(5), np.arange(5))) / 4)
+    q = Tensor(np.zeros((1, 4, 5, 3)))
+    values = Tensor(np.broadcast_to(np.eye(5), (1, 4, 5, 5)).copy())
+    weights = fused.attention(q, q, values, positions.bias(5, 5, 0, np.float64), causal=0).array[0]
+    for head, slope in enumerate(positions.slopes):
+        np.testing.assert_allclose(weights[head, 4, 1:] / weights[head, 4, :-1], math.exp(slope), rtol=1e-12)
+
+
+def test_S22_t5_buckets_share_a_number_and_learn_it():
+    """One number a head and bucket: the same for all pairs that are as far apart; near distances apart, far ones together."""
+    positions = nn.T5Bias(2, buckets=8, max_distance=16).double()
+    bias = positions.bias(20, 20).array
+    for gap in range(20):
+        assert len(np.unique(np.diagonal(bias, -gap, 1, 2)[0])) == 1
+    row = positions.bucket(np.arange(20)).tolist()
+    assert row == [0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 7, 7]
+    assert positions.bucket(-np.arange(20)).tolist() == [0] * 20  # what comes later is hidden by the causal mask anyway
+    both = nn.T5Bias(2, two_sided=True, buckets=8, max_distance=16)
+    assert both.bucket(np.array([-20, -3, -2, -1, 0, 1, 2, 3, 20])).tolist() == [7, 6, 6, 5, 0, 1, 2, 2, 3]
+
+    layer = nn.MultiHeadAttention(8, 2, positions=positions).double()
+    x = Tensor(np.random.default_rng(0).standard_normal((1, 6, 8)))
+    layer(x, causal=True)[0, -1].sum().backward()
+    moved = positions.weight.grad.array.any(-1)
+    assert moved.tolist() == [True] * 5 + [False] * 3  # gaps 0 to 5 lie in buckets 0 to 4
+
+
+def test_S22_a_bias_on_the_scores_knows_the_distance_and_not_the_place():
+    x = np.random.default_rng(0).standard_normal((1, 4, 8))
+    pad = np.random.default_rng(1).standard_normal((1, 3, 8))
+    for positions in (nn.ALiBi(2), nn.T5Bias(2, buckets=8, max_distance=16)):
+        layer = nn.MultiHeadAttention(8, 2, positions=positions).double()
+        later = np.arange(7) >= 3  # the same four words at place 3, what stands before them left out
+        moved = layer(Tensor(np.concatenate([pad, x], 1)), mask=later, causal=True).array[:, 3:]
+        np.testing.assert_allclose(moved, layer(Tensor(x), causal=True).array, atol=1e-14)
 
 
 def turned(x, position, degrees, interleaved=False):

@@ -18,11 +18,10 @@ from viz.graph import Graph
 from viz.style import Options
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-MISSING = "pages not opened in a browser (needs a Chromium on the PATH and: pip install playwright)"
+MISSING = "pages not opened in a browser (needs a Chromium on the PATH and: pip install -e '.[browser]')"
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None or find_spec("playwright") is None, reason=MISSING),
-    pytest.mark.xdist_group("browser"),
 ]
 EVIL = "</script><img src=x onerror=document.title='broken'>"
 

@@ -52,7 +52,7 @@ def test_twelve_blocks_are_one_box(how):
     full = decoder(12)
     drawn = view(full, how)
     assert [(node.kind, node.label) for node in drawn.nodes if node.kind in ("module", "fold", "op")] == [
-        ("module", "Embedding"), ("module", "Embedding"), ("op", "add"), ("fold", "Block ×12 (blocks.0 … 11)"),
+        ("module", "Embedding"), ("module", "LearnedPositions"), ("op", "add"), ("fold", "Block ×12 (blocks.0 … 11)"),
         ("module", "LayerNorm"), ("module", "Linear"), ("op", "reshape"), ("op", "cross_entropy"),
     ]  # fmt: skip
     fold, block = drawn["blocks.0..blocks.11"], view(full, "blocks", fold="off")["blocks.0"]

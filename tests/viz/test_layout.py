@@ -95,14 +95,12 @@ def test_an_unknown_format_is_told_with_those_that_exist():
 
 
 def test_many_threads_and_no_changed_setting():
-    import graphviz.backend.dot_command
-
-    before, folder, variables = graphviz.backend.dot_command.DOT_BINARY, os.getcwd(), dict(os.environ)
+    folder, variables = os.getcwd(), dict(os.environ)
     texts = [f"digraph {{ n{i} -> m{i} }}" for i in range(8)]
     with ThreadPoolExecutor(4) as pool:
         drawn = list(pool.map(lambda text: layout.run(text, "svg"), texts))
     assert [f"n{i}".encode() in svg and f"n{i + 1}".encode() not in svg for i, svg in enumerate(drawn)] == [True] * 8
-    assert (graphviz.backend.dot_command.DOT_BINARY, os.getcwd(), dict(os.environ)) == (before, folder, variables)
+    assert (os.getcwd(), dict(os.environ)) == (folder, variables)
 
 
 # ------------------------------------------------------------------------------------------------- the search

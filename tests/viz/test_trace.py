@@ -415,9 +415,9 @@ def test_a_module_is_traced_under_no_grad_too():
 # ------------------------------------------------------------------------------------------------ large, and the same each time
 
 
-def test_a_chain_of_20_000_ops_needs_no_recursion():
+def test_a_chain_of_5_000_ops_needs_no_recursion():
     x = y = Tensor(1.0, requires_grad=True)
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = y + 0.001
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(200)
@@ -426,8 +426,8 @@ def test_a_chain_of_20_000_ops_needs_no_recursion():
         again = Graph.from_json(g.to_json())
     finally:
         sys.setrecursionlimit(limit)
-    assert len(kinds(g, "op")) == 20_000 and again == g
-    assert g.nodes[0].id == "input/x" and g.nodes[-1].value.item == pytest.approx(21, rel=1e-2)
+    assert len(kinds(g, "op")) == 5_000 and again == g
+    assert g.nodes[0].id == "input/x" and g.nodes[-1].value.item == pytest.approx(6, rel=1e-2)
     y.backward()
     assert x.grad.item() == 1.0
 

@@ -10,7 +10,7 @@ from .config import TransformerConfig
 from .decoder import Decoder, DecoderConfig
 from .encoder import Encoder
 from .encoder_decoder import EncoderDecoder
-from .stack import Cache, Stack
+from .stack import Cache, Stack, Transformer
 
 ARRANGEMENTS: dict[str, Any] = {"decoder": Decoder, "encoder": Encoder, "encoder-decoder": EncoderDecoder, "stack": Stack}
 
@@ -20,4 +20,6 @@ def build(config: TransformerConfig, generator: np.random.Generator | None = Non
     return ARRANGEMENTS[config.arrangement](config, generator)
 
 
-__all__ = ["Cache", "Decoder", "DecoderConfig", "Encoder", "EncoderDecoder", "Stack", "TransformerConfig", "build"]
+__all__ = [
+    "Cache", "Decoder", "DecoderConfig", "Encoder", "EncoderDecoder", "Stack", "Transformer", "TransformerConfig", "build",
+]  # fmt: skip

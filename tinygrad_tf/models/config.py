@@ -59,6 +59,7 @@ class TransformerConfig:
     parallel: bool = False  # attention and feed-forward read the same normed stream side by side
     window: int | None = None  # a position looks at keys less than this far away; None: at all
     key_bias: bool = True  # False: where there are biases, keys have none
+    norm_bias: bool | None = None  # None: as bias; RMSNorm has none either way
     norm_eps: float | None = None  # None: the layer's own, 1e-5, and 1e-6 of RMSNorm
     final_norm: bool | None = None  # a norm after the last block; None: unless the order is post
     rope_interleaved: bool = False  # pairs are neighbours, not halves
@@ -133,6 +134,10 @@ class TransformerConfig:
     @property
     def ends_in_norm(self) -> bool:
         return self.norm_order != "post" if self.final_norm is None else self.final_norm
+
+    @property
+    def norms_have_bias(self) -> bool:
+        return self.norm == "layer" and (self.bias if self.norm_bias is None else self.norm_bias)
 
     def encoder_side(self) -> TransformerConfig:
         """The encoder of an encoder-decoder, as a configuration of its own."""

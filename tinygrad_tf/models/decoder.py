@@ -11,12 +11,12 @@ from ..dtypes import as_array
 from ..nn import functional as F
 from ..tensor import Tensor
 from .config import TransformerConfig
-from .stack import Cache, Stack
+from .stack import Cache, Transformer
 
 DecoderConfig = TransformerConfig  # whose default arrangement is the decoder
 
 
-class Decoder(Stack):
+class Decoder(Transformer):
     """ids (B, T) -> logits (B, T, V): embed, add or turn in positions, n_layer blocks, norm, score every token.
 
     cross=True: every block also reads a memory, which `hidden` then takes (the right half of an encoder-decoder).
@@ -29,7 +29,7 @@ class Decoder(Stack):
             raise ValueError(f"arrangement={config.arrangement!r} is no decoder; models.build(config) makes what it says")
         super().__init__(config, generator, cross)
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size or 0, False, generator)
-        if config.tied:
+        if config.tied and self.token_embedding is not None:
             self.lm_head.weight = self.token_embedding.weight
         self._start(generator)
 

@@ -11,10 +11,10 @@ from ..dtypes import as_array
 from ..nn import functional as F
 from ..tensor import Tensor
 from .config import TransformerConfig
-from .stack import Stack
+from .stack import Transformer
 
 
-class Encoder(Stack):
+class Encoder(Transformer):
     """ids (B, T) -> logits (B, T, V)   scores of the token that stands, or was hidden, at each position
 
     head=False leaves out the scoring (the left half of an encoder-decoder). What stands before the scoring is `hidden`, and
@@ -31,7 +31,7 @@ class Encoder(Stack):
             self.lm_head.weight = self.token_embedding.weight
         self._start(generator)
 
-    def forward(self, ids: Any, mask: Any = None, segments: Any = None) -> Tensor:  # type: ignore[override]
+    def forward(self, ids: Any, mask: Any = None, segments: Any = None) -> Tensor:
         """Logits for each position of ids (B, T). mask (B, T): true where a token stands, false where padding does."""
         if self.lm_head is None:
             raise ValueError("this encoder scores no tokens (head=False): its vectors are encoder.hidden(ids)")

@@ -19,12 +19,13 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: TransformerConfig, generator: np.random.Generator | None = None):
         if config.arrangement != "encoder-decoder":
-            raise ValueError(f"arrangement={config.arrangement!r} is no encoder-decoder; models.build(config) makes what it says")
+            raise ValueError(f"arrangement={config.arrangement!r} is not both; models.build(config) makes what it says")
         self.config = config
         self.encoder = Encoder(config.encoder_side(), generator, head=False)
         self.decoder = Decoder(config.decoder_side(), generator, cross=True)
-        if self.encoder.token_embedding is not None:
-            self.encoder.token_embedding.weight = self.decoder.token_embedding.weight
+        left, right = self.encoder.token_embedding, self.decoder.token_embedding
+        if left is not None and right is not None:
+            left.weight = right.weight
 
     def forward(self, source: Any, ids: Any, source_mask: Any = None) -> Tensor:
         """Logits for each position of ids. source_mask (B, S): true where a token stands, false where padding does."""
@@ -35,7 +36,7 @@ class EncoderDecoder(nn.Module):
         return self.encoder.hidden(source, source_mask)
 
     def decode(self, ids: Any, memory: Tensor, source_mask: Any = None, cache: Cache | None = None) -> Tensor:
-        """Logits. With a cache, ids follow the tokens that it holds, and the memory's keys are computed at the first call only."""
+        """Logits. With a cache, ids follow the tokens that it holds, and the memory's keys are computed once."""
         return self.decoder(ids, cache, memory, source_mask)
 
     def loss(self, source: Any, ids: Any, targets: Any, source_mask: Any = None) -> Tensor:

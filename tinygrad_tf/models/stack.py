@@ -15,14 +15,14 @@ from ..tensor import Tensor
 from .config import ADDED, TransformerConfig
 
 
-class Stack(nn.Module):
-    """ids (B, T), or vectors (B, T, d), -> (B, T, d)   the residual stream after the last block and norm
+class Transformer(nn.Module):
+    """Tokens, sound or vectors in, the residual stream after the last block and norm out: what the arrangements are made from.
 
-    Matrices start normal with init_std; the last one of each branch is scaled by 1 / sqrt(2 n_layer) (GPT-2), or zero.
-    On its own, in the arrangement "stack", it reads vectors; `causal` and `cross` are for the classes made from it.
+    cross=True: every block has cross-attention besides. Matrices start normal with init_std; the last one of each branch is
+    scaled by 1 / sqrt(2 n_layer) (GPT-2), or zero.
     """
 
-    causal = False
+    causal = False  # whether a position sees the earlier ones only; for positions that tell the two directions apart
 
     def __init__(self, config: TransformerConfig, generator: np.random.Generator | None = None, cross: bool = False):
         self.config = c = config
@@ -36,8 +36,6 @@ class Stack(nn.Module):
         shared = nn.T5Bias(c.n_head, two_sided=not self.causal, generator=generator) if c.positions == "t5" else None
         self.blocks = nn.ModuleList(self._block(generator, shared, cross) for _ in range(c.n_layer))
         self.norm = self._norm() if c.ends_in_norm else None
-        if type(self) is Stack:
-            self._start(generator)
 
     def _added_positions(self, generator: np.random.Generator | None) -> nn.Positions:
         c = self.config
@@ -45,32 +43,31 @@ class Stack(nn.Module):
             return nn.LearnedPositions(c.block_size, c.n_embd, generator)
         return nn.SinusoidalPositions(c.n_embd, halves=c.positions == "sinusoidal_halves")
 
+    def _positions_of_heads(self) -> nn.Positions | None:
+        c = self.config
+        if c.positions == "rotary":
+            return nn.Rotary(c.head_dim, c.rope_base, c.rope_interleaved, c.rope_scaling, c.rope_factor, c.rope_original)
+        return nn.ALiBi(c.n_head) if c.positions == "alibi" else None
+
     def _norm(self) -> nn.Module:
         c = self.config
-        eps = {} if c.norm_eps is None else {"eps": c.norm_eps}
-        return nn.RMSNorm(c.n_embd, **eps) if c.norm == "rms" else nn.LayerNorm(c.n_embd, bias=c.bias, **eps)
+        eps: dict[str, Any] = {} if c.norm_eps is None else {"eps": c.norm_eps}
+        return nn.RMSNorm(c.n_embd, **eps) if c.norm == "rms" else nn.LayerNorm(c.n_embd, bias=c.norms_have_bias, **eps)
 
     def _block(self, generator: np.random.Generator | None, shared: nn.Positions | None, cross: bool) -> nn.Block:
         """The sublayers of one block, by name: attention, cross-attention if there is a memory to read, feed-forward."""
         c = self.config
-        told = {
-            "rotary": lambda: nn.Rotary(c.head_dim, c.rope_base, c.rope_interleaved, c.rope_scaling, c.rope_factor,
-                                        c.rope_original),
-            "t5": lambda: shared,
-            "alibi": lambda: nn.ALiBi(c.n_head),
-        }.get(c.positions, lambda: None)()  # fmt: skip
         heads: dict[str, Any] = {"n_embd": c.n_embd, "n_head": c.n_head, "n_kv_head": c.n_kv_head, "bias": c.bias,
                                  "dropout": c.dropout, "qk_norm": c.qk_norm, "generator": generator, "key_bias": c.key_bias}
+        told = shared or self._positions_of_heads()
         branches: dict[str, nn.Module] = {"attn": nn.MultiHeadAttention(**heads, positions=told, window=c.window)}
         if cross:
             branches["cross"] = nn.MultiHeadAttention(**heads)  # positions of two texts have no distance
         branches["ffn"] = nn.FeedForward(c.n_embd, c.hidden, c.ffn, c.bias, c.dropout, generator)
         start = c.layer_scale
         scale = None if start is None else lambda: nn.LayerScale(c.n_embd, start)
-        sublayer = ORDERS[c.norm_order]
-        if c.parallel:
-            return nn.Block(sublayer(self._norm, scale, **branches))
-        return nn.Block(*(sublayer(self._norm, scale, **{name: branch}) for name, branch in branches.items()))
+        sublayers = [branches] if c.parallel else [{name: branch} for name, branch in branches.items()]
+        return nn.Block(*(ORDERS[c.norm_order](self._norm, scale, **each) for each in sublayers))
 
     def _start(self, generator: np.random.Generator | None) -> None:
         c = self.config
@@ -86,12 +83,8 @@ class Stack(nn.Module):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
-    def forward(self, x: Tensor, mask: Any = None, causal: bool = False, cache: Cache | None = None) -> Tensor:
-        """Vectors (B, T, d) in and out. mask (B, S): which of the positions are there, and not padding."""
-        return self._stream(x, mask, causal, cache)
-
     def _embed(self, inputs: Any, start: int, segments: Any = None) -> Tensor:
-        """ids (B, T) -> (B, T, d)   what goes into the first block. Spectrograms (B, bands, frames) through the convolutions."""
+        """ids (B, T), spectrograms (B, bands, frames) or vectors (B, T, d) -> (B, T, d)   what goes into the first block"""
         c = self.config
         if self.front is not None:
             x = self.front(inputs)
@@ -145,6 +138,20 @@ def _for_keys(mask: Any) -> np.ndarray | None:
     if mask.ndim != 2 or mask.dtype != bool:
         raise ValueError(f"a mask is boolean of shape (B, S), true where a token stands, not {mask.dtype} of {mask.shape}")
     return mask[:, None, None, :]
+
+
+class Stack(Transformer):
+    """(B, T, d) -> (B, T, d)   the blocks alone, on vectors that something else made, as between the halves of a codec"""
+
+    def __init__(self, config: TransformerConfig, generator: np.random.Generator | None = None):
+        if config.arrangement != "stack":
+            raise ValueError(f"arrangement={config.arrangement!r} is no stack; models.build(config) makes what it says")
+        super().__init__(config, generator)
+        self._start(generator)
+
+    def forward(self, x: Tensor, mask: Any = None, causal: bool = False, cache: Cache | None = None) -> Tensor:
+        """mask (B, S): which of the positions are there, and not padding."""
+        return self._stream(x, mask, causal, cache)
 
 
 class AudioFrontEnd(nn.Module):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,21 @@ import numpy as np
 from ..engine import mark_written
 from ..random import default as default_generator
 from ..tensor import Tensor
+
+_skipped = ContextVar("_skipped", default=False)
+
+
+@contextmanager
+def skipped() -> Iterator[None]:
+    """Inside, normal_ and uniform_ leave a tensor as it is: for a model whose values come from a file.
+
+    What np.empty gives takes no memory before somebody writes into it, so such a model costs nothing to make.
+    """
+    token = _skipped.set(True)
+    try:
+        yield
+    finally:
+        _skipped.reset(token)
 
 
 def _write(tensor: Tensor, values: Any) -> Tensor:
@@ -31,11 +49,11 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
-    return _write(tensor, (generator or default_generator()).normal(mean, std, tensor.shape))
+    return tensor if _skipped.get() else _write(tensor, (generator or default_generator()).normal(mean, std, tensor.shape))
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
-    return _write(tensor, (generator or default_generator()).uniform(a, b, tensor.shape))
+    return tensor if _skipped.get() else _write(tensor, (generator or default_generator()).uniform(a, b, tensor.shape))
 
 
 def _fans(tensor: Tensor) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from .. import functions
 from ..tensor import Tensor
 from . import functional as F
 from .attention import MultiHeadAttention
+from .linear import Dropout
 from .module import Module
 
 CHUNK = 64  # positions that meet each other pair by pair; what lies before the chunk comes as one matrix
@@ -32,6 +33,8 @@ class LinearMix(Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
         (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
+        if causal and s < t:
+            raise ValueError(f"causal: {t} queries need {t} keys or more, the last of them their own, not {s}")
         v = functions.cat([v, functions.ones(b, groups, s, 1, dtype=v.dtype)], -1)  # its column collects the sum of the weights
         past = k.transpose(-1, -2) @ v if not causal else k[:, :, : s - t].transpose(-1, -2) @ v[:, :, : s - t]
         if causal and t:
@@ -69,15 +72,17 @@ class LinearAttention(MultiHeadAttention):
     """(B, T, d) -> (B, T, d)   multi-head attention whose weights are phi(q) . phi(k), shared out among the keys in proportion
 
     The same projections and heads as MultiHeadAttention, and the same arguments but for those that have no linear form: what is
-    added to the scores (ALiBi, T5), a window, and dropout of the weights. A mask leaves out keys, the same for every query;
-    causal=True is the only one that differs between queries. With a `LinearCache` a step costs the same however long the text.
+    added to the scores (ALiBi, T5) and a window. Dropout acts on the output alone. A mask leaves out keys, the same for every
+    query; causal=True is the only one that differs between queries. With a `LinearCache` a step costs the same, however long
+    the text.
     """
 
     def __init__(self, n_embd: int, n_head: int, *args: Any, **options: Any):
         super().__init__(n_embd, n_head, *args, **options)
         self.mix = LinearMix()
-        if self.window is not None or self.attn_dropout.p:
-            raise ValueError("linear attention never holds single weights: it has no window and no dropout of weights")
+        if self.window is not None:
+            raise ValueError(f"window={self.window}: linear attention sums over keys first, and leaves none out afterwards")
+        self.attn_dropout = Dropout(0.0)  # single weights, which softmax attention drops, never exist here
 
     def forward(self, x: Tensor, context: Tensor | None = None, mask: Any = None, causal: bool = False,
                 cache: Any = None) -> Tensor:
@@ -95,7 +100,7 @@ class LinearAttention(MultiHeadAttention):
     def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, start: int, causal: bool) -> Tensor:
         t, s = q.shape[2], k.shape[2]
         if self.positions is not None and self.positions.bias(t, s, start, q.dtype) is not None:
-            raise ValueError(f"{type(self.positions).__name__} adds to scores, and linear attention has no scores of single pairs")
+            raise ValueError(f"{type(self.positions).__name__} adds to scores of single pairs; linear attention has none")
         bias, allowed = F.mask_or_bias(mask, (*q.shape[:3], s))
         if bias or (allowed is not None and np.broadcast_shapes(allowed.shape[-3:], (1, 1, s)) != (1, 1, s)):
             raise ValueError(f"linear attention takes a mask of keys, true or false, (S,) or (B, 1, 1, S), not {mask.shape}")
@@ -112,26 +117,26 @@ class LinearCache:
     """
 
     def __init__(self, batch: int, heads: int, head_dim: int, value_dim: int, dtype: Any = np.float32):
-        self.weights = np.zeros((batch, heads, head_dim, 1), dtype)
-        self.sums = np.zeros((batch, heads, head_dim, value_dim), dtype)
+        self.keys = np.zeros((batch, heads, head_dim, 1), dtype)  # sum_j phi(k_j)
+        self.values = np.zeros((batch, heads, head_dim, value_dim), dtype)  # sum_j phi(k_j) v_j^T
         self.length = 0
 
     @property
     def nbytes(self) -> int:
-        return self.weights.nbytes + self.sums.nbytes
+        return self.keys.nbytes + self.values.nbytes
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add features and values (B, G, T, D); return what stands for the past, and then these. They are constants."""
-        if k.shape[:2] != self.sums.shape[:2] or (k.shape[3], v.shape[3]) != self.sums.shape[2:]:
-            raise ValueError(f"keys {k.shape} and values {v.shape} do not fit a state of shape {self.sums.shape}")
-        keys, values = self.held()
-        self.weights = self.weights + k.array.sum(2)[..., None]
-        self.sums = self.sums + k.array.swapaxes(-1, -2) @ v.array
+        if k.shape[:2] != self.values.shape[:2] or (k.shape[3], v.shape[3]) != self.values.shape[2:]:
+            raise ValueError(f"keys {k.shape} and values {v.shape} do not fit a state of shape {self.values.shape}")
+        past = self.held()
+        self.keys = self.keys + k.array.sum(2)[..., None]
+        self.values = self.values + k.array.swapaxes(-1, -2) @ v.array
         self.length += k.shape[2]
-        join = lambda past, new: Tensor(np.concatenate([past.array, new.array], 2))
-        return join(keys, k), join(values, v)
+        keys, values = (Tensor(np.concatenate([old.array, new.array], 2)) for old, new in zip(past, (k, v), strict=True))
+        return keys, values
 
     def held(self) -> tuple[Tensor, Tensor]:
         """The D keys and values that stand for the text so far."""
-        keys = self.weights * np.eye(self.weights.shape[2], dtype=self.weights.dtype)
-        return Tensor(keys), Tensor(self.sums / np.where(self.weights == 0, 1, self.weights))
+        each = np.eye(self.keys.shape[2], dtype=self.keys.dtype)
+        return Tensor(self.keys * each), Tensor(self.values / np.where(self.keys == 0, 1, self.keys))

@@ -77,7 +77,7 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Embedding, Positions):
-    """positions (T,) -> (T, d)   a row of a table for each position; the table has a last row, and the model no more positions"""
+    """positions (T,) -> (T, d)   a row of a table for each position; with its last row the positions end"""
 
     def forward(self, positions: Any) -> Tensor:
         positions = as_array(positions)
@@ -91,7 +91,7 @@ class LearnedPositions(Embedding, Positions):
 
     def map(self, n: int) -> np.ndarray:
         """(n, d)"""
-        return self.weight.numpy()[:n].copy()
+        return self.weight.detach().numpy()[:n].copy()
 
 
 # ------------------------------------------------------------------------------------------------ turning queries and keys
@@ -149,6 +149,8 @@ def slowed(speeds: np.ndarray, scaling: str, factor: float, original: int) -> np
     """
     if scaling not in SCALINGS:
         raise ValueError(f"scaling of rotary positions {scaling!r} is none of {', '.join(SCALINGS)}")
+    if not 0 < factor < math.inf:
+        raise ValueError(f"a factor of {factor} cannot slow rotary positions down")
     if scaling == "none":
         return speeds
     if scaling == "linear":
@@ -202,7 +204,7 @@ class T5Bias(Positions):
 
     def map(self, n: int) -> np.ndarray:
         """(H, n, n)"""
-        return self.weight.numpy()[self.bucket(gaps(n, n))].transpose(2, 0, 1)
+        return self.weight.detach().numpy()[self.bucket(gaps(n, n))].transpose(2, 0, 1)
 
     def extra_repr(self) -> str:
         return f"buckets={self.buckets}, max_distance={self.max_distance}"

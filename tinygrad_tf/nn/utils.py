@@ -17,10 +17,11 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> f
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     grads = [p.grad.array for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(np.vdot(g, g)) for g in grads))
+    norm = math.sqrt(sum([float(np.vdot(g, g)) for g in grads]))
     if math.isfinite(norm) and norm > max_norm:
+        scale = float(max_norm / (norm + 1e-6))  # a Python number leaves the dtype of g as it is
         for g in grads:
-            g *= g.dtype.type(max_norm / (norm + 1e-6))
+            g *= scale
     return norm
 
 
