@@ -12,6 +12,9 @@ from graphlib import CycleError, TopologicalSorter
 
 from .graph import Edge, Graph, Module, Node
 
+ZEROED = "set to zero"  # the label of an op that stands for a module's output; a box around it says so too
+NAMED = 3  # such modules in one box that are called by name
+
 
 class Calls:
     """The tree of the module calls of one graph."""
@@ -68,7 +71,6 @@ class Box:
     module: str  # the call around it
     parameters: int
     members: tuple[str, ...] = ()
-    rail: bool = False
 
 
 class Cyclic(Exception):
@@ -172,12 +174,41 @@ def _box_node(graph: Graph, home: dict[str, str], box: Box, inside: list[Node], 
     last = max(calls, key=lambda node: node.order)
     badge += sum(node.badge for node in inside)
     return Node(
-        box.id, box.kind, box.label, name=box.name, shape=out.shape if out else None, dtype=out.dtype if out else "",
+        box.id, box.kind, box.label + _zeroed(graph, box, inside), name=box.name, shape=out.shape if out else None, dtype=out.dtype if out else "",
         module=box.module, order=last.order, line=(out or last).line, value=out.value if out else None,
         grad=out.grad if out else None, trained=any(node.trained for node in leaving), loss=any(node.loss for node in calls),
         kept=sum(node.kept for node in inside), parameters=box.parameters, ops=sum(node.ops for node in calls), badge=badge,
-        members=box.members, rail=box.rail,
+        members=box.members, failed=any(node.failed for node in inside), rail=out is not None and _rail(graph, home, box.id, out.id),
     )  # fmt: skip
+
+
+def _rail(graph: Graph, home: dict[str, str], box: str, out: str) -> bool:
+    """Whether identity skips alone lead from outside to what leaves a box: then the stream runs through it unchanged."""
+    identity = {skip.id for skip in graph.skips if skip.kind == "identity"}
+    ahead, seen = [out], {out}
+    while ahead:
+        for edge in graph.incoming[ahead.pop()]:
+            if edge.source not in seen and any(skip in identity for skip in edge.skips):
+                if home[edge.source] != box:
+                    return True
+                seen.add(edge.source)
+                ahead.append(edge.source)
+    return False
+
+
+def _zeroed(graph: Graph, box: Box, inside: list[Node]) -> str:
+    """What a box says of the outputs in it that were set to zero: ", set to zero" of its own, else with the modules' names."""
+    own = [graph.module_by_id[id].path for id in box.members or (box.id,)]
+    parts: dict[str, None] = {}
+    for node in (node for node in inside if node.label.endswith(ZEROED)):
+        path = graph.module_by_id[node.module].path if node.kind == "op" and node.module else node.name
+        path = next((path[len(root) + 1 :] for root in own if path == root or (root and path.startswith(f"{root}."))), path)
+        deeper = node.label.rpartition(", ")[2].removesuffix(ZEROED).strip()  # of a box in the box
+        parts[".".join(part for part in (path, deeper) if part)] = None
+    if not parts:
+        return ""
+    names = " and ".join(parts) if len(parts) <= NAMED else f"{len(parts)} modules"
+    return f", {names} {ZEROED}" if names else f", {ZEROED}"
 
 
 def _edges(graph: Graph, home: dict[str, str], made: dict[str, Box], order: list[str]) -> Iterable[Edge]:

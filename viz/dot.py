@@ -12,8 +12,8 @@ from .arrange import Arrangement, ends
 from .graph import Edge, Graph, Module, Node
 from .legend import legend
 from .quoting import attributes, label, quoted, wrapped
-from .style import BLUE, DIRECTIONS, GREY, LOOKS, ORANGE, THEMES, Options, number, role, sums, tint
-from .words import beside, called, number_of, words
+from .style import BLUE, DIRECTIONS, GREY, LOOKS, ORANGE, THEMES, Options, role, sums, tint
+from .words import beside, called, number_of, size, words
 
 HEAVY = 100  # weight of what is to be straight
 SUM = {"width": 0.36, "height": 0.36, "fixedsize": "true", "margin": "0"}
@@ -41,7 +41,7 @@ class _Writer:
         caption = wrapped(title, *self.graph.notes)
         yield f"digraph {quoted(title or 'graph')} {{"
         yield "  graph" + attributes(
-            rankdir=DIRECTIONS[self.options.direction], newrank="true", nodesep=0.25, ranksep=0.32, bgcolor=self.theme.page,
+            rankdir=DIRECTIONS[self.options.direction], newrank="true", ranksep=0.32, bgcolor=self.theme.page,
             fontname="Helvetica", fontsize=13.0, fontcolor=self.theme.words, label=label(*caption) if caption else None,
             labelloc="t", charset="UTF-8",
         )  # fmt: skip
@@ -110,13 +110,13 @@ class _Writer:
         bold = kind == "parameter" and node.grad is not None and self.options.grads != "none"
         fill = tint(node.label, self.theme) if kind in ("module", "fold") else None
         said = beside(node, self.graph, self.options) if kind == "sum" else []
-        size = SUM if kind == "sum" else {"width": 0.0, "height": 0.0, "margin": "0.03,0.02"} if kind == "constant" else {}
+        fixed = SUM if kind == "sum" else {"width": 0.0, "height": 0.0, "margin": "0.03,0.02"} if kind == "constant" else {}
         yield quoted(node.id) + attributes(
             id=f"n{self.number[node.id]}", class_=kind, group=self.place.stream.group.get(node.id),
             label=label(*words(node, self.graph, self.options, kind == "sum", railed)), shape=look.shape,
             style=look.style or None, color=self.theme(look.line), fillcolor=fill or self.theme(look.fill),
             fontcolor=self.theme(look.text), fontsize=look.size, penwidth=2.5 if bold else look.width,
-            xlabel=label(*said) if said else None, **size,
+            xlabel=label(*said) if said else None, **fixed,
         )  # fmt: skip
         if node.id in self.place.beside:
             yield f'{{ rank="same"; {"; ".join(quoted(id_) for id_ in (*self.place.beside[node.id], node.id))} }}'
@@ -144,9 +144,10 @@ class _Writer:
             said.append(f"×{edge.count}")
         if self.options.grads == "edges" and edge.grad is not None:
             if not kinds:
-                look |= {"class_": "gradient", "color": self.theme(BLUE), "penwidth": self.width(edge.grad.norm)}
+                width = 5.0 if edge.grad.nonfinite else self.width(edge.grad.norm)
+                look |= {"class_": "gradient", "color": self.theme(BLUE), "penwidth": width}
             look["dir"] = "back"
-            said.append(number(edge.grad.item if edge.grad.item is not None else edge.grad.norm))
+            said.append(size(edge.grad))
         if self.place.turned(edge):
             source, target = target, source
             look["dir"] = "forward" if look.get("dir") == "back" else "back"
@@ -168,8 +169,9 @@ class _Writer:
         return f"{quoted(start)} -> {quoted(door)}" + attributes(weight=HEAVY, arrowhead="none", **look)
 
     def rail(self, node: Node) -> Iterator[str]:
-        """Through a folded run: the stream straight on to a sum, the modules as one side trip that returns to it."""
+        """Through a box: the stream straight on to a sum, what is in the box as one side trip that returns to it."""
         start, end = ends(node)
+        back = "back" if self.options.grads == "edges" and self.loudest else None
         group, before = self.place.stream.group[node.id], self.place.before_rail.get(node.id)
         look = LOOKS["sum"]
         yield quoted(start) + attributes(label="", shape="point", width=0.08, color=self.orange, class_="rail", group=group)
@@ -180,8 +182,8 @@ class _Writer:
         through = node.badge + sum(skip.target == node.id for skip in self.graph.skips)
         yield f"{quoted(start)} -> {quoted(end)}" + attributes(
             class_="skip rail", color=self.orange, penwidth=4.0, weight=HEAVY, label=label(f"  {number_of(through, 'skip')} "),
-            fontcolor=self.orange,
+            fontcolor=self.orange, dir=back,
         )  # fmt: skip
         if all(e.source != before or e.key in self.place.stream.edges for e in self.graph.incoming[node.id]):
-            yield f"{quoted(start)} -> {quoted(node.id)}"
-        yield f"{quoted(node.id)} -> {quoted(end)}"
+            yield f"{quoted(start)} -> {quoted(node.id)}" + attributes(dir=back)
+        yield f"{quoted(node.id)} -> {quoted(end)}" + attributes(dir=back)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from . import layout
 from .collapse import view as in_view
 from .dot import to_dot
 from .graph import Graph
 from .scalars import scalars_dot
 from .style import VIEWS, Options
+from .svg import finish
 from .trace import trace
 
 PAGE = 300  # nodes up to which a page holds a further level beside the one that was asked for
+_figures = count(1)
 SUFFIXES = (".svg", ".html", ".png", ".pdf", ".dot", ".json")
 
 
@@ -31,11 +36,12 @@ def draw(what: Any, *, inputs: Any = None, view: str = "ops", depth: int | None 
     view: "ops" every op inside its modules; "modules" each innermost module a box; "blocks" each part of the model a box;
         "scalars" the picture of micrograd, for expressions of single numbers.
     depth: modules deeper than this are boxes. collapse: so are those whose paths match, as "blocks.*.attn".
-    fold: repeated blocks as one box: "auto" from three on, a number from that many on, "off" never.
+    fold: repeated blocks as one box: "auto" from three on where the view has boxes, "first" from three on with the first one
+        left open, a number from that many on, "off" never.
     fused: False opens each fused op into the small ops that it stands for.
-    values: "none", "stats" (mean, deviation, norm), "preview" (the first elements), "full" (all of them).
-    grads: "auto" (parameters that have one are bold; norms beside values), "labels" (norms always), "edges" (the backward view:
-        arrows turned, width by the logarithm of the norm of what flows), "none". An unset gradient is a dash.
+    values: "none", "stats" (mean, deviation, norm), "preview" (the first elements), "full" (as many as fit; .json has all).
+    grads: "auto" (parameters that have one are bold; norms beside values), "labels" (norms always; before backward() a dash),
+        "edges" (the backward view: arrows turned, width by the logarithm of the norm; computed if need be), "none".
     skips, shapes, params, legend: what the picture shows. direction: "down", "up", "right", "left"; "down" unless the view is
         "scalars". theme: "light", "dark", "print". title, desc: the caption, and the words that a screen reader says.
     max_nodes: above it the picture is folded, then collapsed, and says so; None: no limit.
@@ -69,6 +75,7 @@ class Drawing:
     def __init__(self, full: Graph, graph: Graph, view: str, options: Options, desc: str = ""):
         self.full, self.graph, self.view, self.options, self.desc = full, graph, view, options, desc
         self._svg: dict[str, str] = {}
+        self._failed = ""  # why the last layout failed
 
     @property
     def dot(self) -> str:
@@ -78,10 +85,8 @@ class Drawing:
     def svg(self, prefix: str = "g") -> str:
         """The picture as SVG, its ids starting with `prefix`: one page may hold several. EngineNotFound without Graphviz."""
         if prefix not in self._svg:
-            from . import layout, svg
-
             drawn = layout.run(self.dot, "svg").decode("utf-8")
-            self._svg[prefix] = svg.finish(drawn, self.graph, prefix, self.options.title, self.desc)
+            self._svg[prefix] = finish(drawn, self.graph, prefix, self.options.title, self.desc)
         return self._svg[prefix]
 
     def html(self) -> str:
@@ -94,7 +99,8 @@ class Drawing:
         for view in ("ops", "modules", "blocks") if self.view != "scalars" else ():
             graph = in_view(self.full, view, fold="auto")
             if len(graph.nodes) <= PAGE and all(graph != level.graph for level in levels):
-                levels.append(html.Level(view, graph, self._in(graph, light, f"level{len(levels)}")))
+                with suppress(layout.EngineError):  # a page without this level is better than none
+                    levels.append(html.Level(view, graph, self._in(graph, light, f"level{len(levels)}")))
         return html.page(levels, self.full, self.options.title or self.full.title, self.desc, theme)
 
     def _in(self, graph: Graph, options: Options, prefix: str) -> str:
@@ -118,26 +124,23 @@ class Drawing:
 
     def _bytes(self, suffix: str) -> bytes:
         if suffix in (".png", ".pdf"):
-            from . import layout
-
             return layout.run(self.dot.replace("↷", "skips inside: "), suffix[1:])  # the fonts of these have no such arrow
         texts = {".svg": self.svg, ".html": self.html, ".json": self.json, ".dot": lambda: self.dot}
         return texts[suffix]().encode("utf-8")
 
     def _repr_svg_(self) -> str | None:
-        """What Jupyter, marimo and VS Code show; without Graphviz they show the words of `repr`."""
-        from .layout import EngineNotFound
-
+        """What Jupyter, marimo and VS Code show; where it cannot be laid out they show the words of `repr`."""
         try:
-            return self.svg()
-        except EngineNotFound:
+            return self.svg(f"g{next(_figures)}")  # two figures in one notebook share no id
+        except layout.EngineError as error:
+            self._failed = str(error)
             return None
 
     def __repr__(self) -> str:
-        from .layout import EngineNotFound, engine
-
         try:
-            engine()
-        except EngineNotFound as error:
-            return f"<Drawing of {self.graph!r}; not shown: {error}>"
+            layout.engine()
+        except layout.EngineError as error:
+            self._failed = str(error)
+        if self._failed:
+            return f"<Drawing of {self.graph!r}; not shown: {self._failed}>"
         return f"<Drawing of {self.graph!r}; .save('picture.svg') writes it>"

@@ -28,6 +28,10 @@ def forward(node: Node, graph: Graph) -> str:
     if node.kind != "op":
         return _told(node)
     told, inputs = _words(node, graph), operands(node, graph)
+    if node.failed:
+        reason = node.label.removeprefix(f"{node.op}: ")
+        lines = [f"{node.op} failed: {reason}", f"it was to compute y = {_present(told.forward, inputs)}{_settings(node)}"]
+        return "\n".join(lines + [f"{name}{_array(graph[e.source].shape, graph[e.source].value)}" for name, e in inputs])
     scalars = _scalars(node, graph, inputs)
     lines = [f"{node.label}: y = {_formula(told.forward, inputs, _terms(told, scalars), node.value)}{_settings(node)}"]
     if not scalars:
@@ -240,7 +244,8 @@ def _shares(node: Node, graph: Graph) -> list[str]:
     plain = len(skips) == 1 and len(others) == 1 and _identity(skips[0], graph)
     start = "g + Jᵀg" if plain else f"{count(len(edges))} shares meet"
     scalar = (node.value is not None and node.value.item is not None) or node.shape in ((), (1,))
-    return [f"{start}: {', '.join(parts)}, together {_total(node, edges)}{'' if scalar else ' (norms)'}"]
+    total = _total(node, edges)
+    return [f"{start}: {', '.join(parts)}{f', together {total}' if total else ''}{'' if scalar else ' (norms)'}"]
 
 
 def _identity(edge: Edge, graph: Graph) -> bool:
@@ -255,13 +260,16 @@ def _consumer(edge: Edge, edges: list[Edge], graph: Graph) -> str:
 
 
 def _total(node: Node, edges: list[Edge]) -> str:
-    """The sum of the shares: of an op what arrived; of a leaf, whose .grad may hold more, what can be told from the shares."""
+    """The sum of the shares: of an op what arrived; of a leaf, whose .grad may hold more, what can be told from the shares.
+
+    "" where norms do not tell it.
+    """
     if node.kind == "op":
         return short(node.grad)
     items = [edge.grad.item for edge in edges if edge.grad is not None]
     if items and len(items) == len(edges) and all(item is not None for item in items):
         return number(sum(item for item in items if item is not None))
-    return short(node.grad)
+    return "" if items else UNSET
 
 
 def _leaf(node: Node, graph: Graph) -> str:

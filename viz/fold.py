@@ -111,24 +111,6 @@ class _Group:
         j, k = self.place.get(edge.source, (None, 0))
         return edge.slot, tuple(sorted(self.kinds.get(skip, "") for skip in edge.skips)), k if j == i else -1
 
-    def rail(self) -> bool:
-        """Whether identity skips alone lead from what comes into the first call to what it hands to the second."""
-        link = self._form(0).link
-        entries = {(self.nodes[1][target].id, slot) for _, target, slot in link}
-        ahead = [self.nodes[1][k].id for k in sorted({source for source, _, _ in link})]
-        seen = set(ahead)
-        while ahead:
-            id = ahead.pop()
-            for edge in self.graph.incoming[id]:
-                if not any(self.kinds.get(skip, "") == "identity" for skip in edge.skips):
-                    continue
-                if (id, edge.slot) in entries:
-                    return True
-                if edge.source not in seen and self.place.get(edge.source, (0, 0))[0] == 1:
-                    seen.add(edge.source)
-                    ahead.append(edge.source)
-        return False
-
 
 def fold_box(graph: Graph, calls: Calls, run: list[Module]) -> Box:
     """The box of a run. Parameters that several of its calls share are counted once."""
@@ -139,8 +121,7 @@ def fold_box(graph: Graph, calls: Calls, run: list[Module]) -> Box:
         parameters -= (max(len(users), 1) - 1) * node.parameters
     id, names = f"{run[0].id}..{run[-1].id}", _range(run)
     label = f"{run[0].kind} ×{len(run)} ({names})"
-    rail = _Group(graph, calls, run[:2]).rail()
-    return Box(id, "fold", label, names, run[0].parent, parameters, tuple(call.id for call in run), rail)
+    return Box(id, "fold", label, names, run[0].parent, parameters, tuple(call.id for call in run))
 
 
 def _range(run: list[Module]) -> str:

@@ -98,7 +98,7 @@ class Node:
     ops: int = 1  # how many op calls it stands for: 1 of an op, 0 of a leaf
     badge: int = 0  # skips that lie wholly inside it
     members: tuple[str, ...] = ()  # of a fold: ids of the module calls in it
-    rail: bool = False  # of a fold: whether an unbroken skip path runs through it from its input to its output
+    rail: bool = False  # of a collapsed module or fold: whether an unbroken skip path runs through it, from end to end
     failed: bool = False  # an op that raised an error instead of returning a value
 
 

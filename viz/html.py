@@ -42,9 +42,9 @@ def page(levels: list[Level], graph: Graph, title: str, desc: str = "", theme: s
         raise ValueError("a page needs at least one level: give Level(name, graph, svg)")
     if theme not in PAGE_THEMES:
         raise ValueError(f"theme={theme!r} is none of {', '.join(PAGE_THEMES)}")
-    title = title or graph.title or "computation graph"
+    title = text_of(title or graph.title or "computation graph")
     script = "(() => {\n\"use strict\";\n" + _file("picture.js") + "\n" + _file("page.js") + "})();\n"
-    data = _data(levels, graph, title, desc)
+    data = text_of(_data(levels, graph, title, desc))
     parts = {
         "title": html.escape(title),
         "hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -57,7 +57,7 @@ def page(levels: list[Level], graph: Graph, title: str, desc: str = "", theme: s
         "data": data,
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], _file("page.html"))
+    return text_of(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], _file("page.html")))
 
 
 def fragment(levels: list[Level], graph: Graph, title: str, desc: str = "", theme: str = "auto", height: int = 640) -> str:
@@ -67,9 +67,14 @@ def fragment(levels: list[Level], graph: Graph, title: str, desc: str = "", them
     """
     inner = html.escape(page(levels, graph, title, desc, theme))
     return (
-        f'<iframe title="{html.escape(title or graph.title or "computation graph")}" sandbox="allow-scripts" '
+        f'<iframe title="{html.escape(text_of(title or graph.title or "computation graph"))}" sandbox="allow-scripts" '
         f'style="width: 100%; height: {int(height)}px; border: 1px solid #8886; border-radius: 10px" srcdoc="{inner}"></iframe>'
     )
+
+
+def text_of(text: str) -> str:
+    """The text as UTF-8 can hold it: half a surrogate pair, which is no character, becomes U+FFFD."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def _file(name: str) -> str:
@@ -105,9 +110,10 @@ def _data(levels: list[Level], graph: Graph, title: str, desc: str) -> str:
     index = {node.id: i for i, node in enumerate(graph.nodes)}
     walk = steps(graph)
     forward = sum(step["phase"] == "forward" for step in walk)
+    ahead = f"{count(forward)} step{'s' * (forward != 1)} forward in the order of computing"
+    back = "; an op failed, so nothing goes backward" if _failed(graph) else f", then {count(len(walk) - forward)} backward"
     told = [["", desc]] if desc else []
-    told.append(["", f"{count(forward)} steps forward in the order of computing, then {count(len(walk) - forward)} backward. "
-                     "→ takes the next step, Space plays, a click on a node shows what it holds."])  # fmt: skip
+    told.append(["", f"{ahead}{back}. → takes the next step, Space plays, a click on a node shows what it holds."])
     told += [["", note] for note in graph.notes]
     data = {
         "start": {"phase": "start", "title": title, "where": "", "lines": told},
@@ -125,14 +131,20 @@ def _data(levels: list[Level], graph: Graph, title: str, desc: str) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
+def _failed(graph: Graph) -> bool:
+    return any(node.failed for node in graph.nodes)
+
+
 def steps(graph: Graph) -> list[dict[str, Any]]:
-    """The ops by their order, then backward. A leaf with several consumers has a step where its gradient is complete."""
+    """The ops by their order, then backward, unless an op failed. A leaf with several consumers has a step where its gradient is complete."""
     index = {node.id: i for i, node in enumerate(graph.nodes)}
     ops = sorted((node for node in graph.nodes if node.kind == "op"), key=lambda node: node.order)
     made = []
     for node in ops:
         carried = [(edge, graph[edge.source].value) for edge in graph.incoming[node.id]]
         made.append(_step(node, graph, index, "forward", explain.forward(node, graph), carried))
+    if _failed(graph):
+        return made
     complete: dict[str, list[Node]] = {}  # op -> the leaves whose first consumer, the last in backward, it is
     for node in graph.nodes:
         if node.kind in ("input", "parameter") and node.trained and (consumers := explain.fork(node, graph)):
@@ -200,7 +212,7 @@ def details(node: Node, graph: Graph) -> dict[str, Any]:
         ("shape", (f"{shapes} → " if shapes and node.kind == "op" else "") + _shape(node.shape)),
         ("dtype", node.dtype),
         ("settings", ", ".join(f"{name} = {value}" for name, value in node.settings.items())),
-        ("value", _numbers(node.value) if node.kind not in ("module", "fold") else ""),
+        ("value", "none: it failed" if node.failed else _numbers(node.value) if node.kind not in ("module", "fold") else ""),
         ("gradient", _numbers(node.grad) if node.trained else ""),
         ("kept", f"{count(node.kept)} bytes for backward" if node.kept else ""),
         ("module", f"{around.path} · {around.kind}" if around is not None and around.path else around.kind if around else ""),

@@ -115,12 +115,16 @@ def ledger(what: Any, depth: int | None = None, *, inputs: Any = None, title: st
     """The memory ledger of a graph, or of what `trace` takes: a Tensor, a Module with inputs=, a Tape.
 
     depth: how deep modules have rows of their own; 0 is the outermost, None every one. What is deeper counts where it lies.
+    ValueError for a graph with collapsed modules: it no longer tells their ops and their parameters apart.
     """
     if depth is not None and depth < 0:
         raise ValueError(f"depth={depth} must be at least 0, the outermost module")
     node = what.node if isinstance(what, Traced) else None
     freed = node is not None and node.rule is None and not recorded([node])
     graph = trace(what, inputs=inputs, numbers=False if not isinstance(what, Graph) else None)
+    closed = next((node for node in graph.nodes if node.kind in ("module", "fold")), None)
+    if closed is not None:
+        raise ValueError(f'{closed.id} is collapsed in this graph: a ledger needs every op, as in a graph saved with view="ops"')
     return replace(_Count(graph, depth).ledger(title or graph.title), note=FREED if freed else "")
 
 

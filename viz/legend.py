@@ -46,6 +46,8 @@ def kinds(graph: Graph, options: Options, rails: bool) -> dict[str, list[str]]:
     said = {kind: [look.word] for kind, look in LOOKS.items() if kind in found or (kind == "sum" and rails)}
     if "sum" in said:
         said["sum"] = ["+ residual sum"]
+    if any(node.badge and not node.rail for node in graph.nodes):
+        said.setdefault("module", [LOOKS["module"].word]).append("↷2: two skips inside")
     if any(node.kind == "parameter" and node.grad is not None for node in graph.nodes) and options.grads != "none":
         said["parameter"].append("bold: has a gradient")
     return said
@@ -55,11 +57,13 @@ def lines(graph: Graph, options: Options, theme: Theme, rails: bool) -> dict[str
     """Words -> the look of a line."""
     drawn = {skip.kind for skip in graph.skips} | ({"identity"} if rails else set()) if options.skips else set()
     said: dict[str, dict] = {}
+    backward = options.grads == "edges" and any(edge.grad is not None for edge in graph.edges)
+    skip = {"color": theme(ORANGE), "penwidth": 4.0, **({"dir": "back"} if backward else {})}
     if "identity" in drawn:
-        said["skip"] = {"color": theme(ORANGE), "penwidth": 4.0}
+        said["skip"] = skip
     if drawn & {"scaled", "projected"}:
-        said["skip, scaled or projected"] = {"color": theme(ORANGE), "penwidth": 4.0, "style": "dashed"}
-    if options.grads == "edges" and any(edge.grad is not None for edge in graph.edges):
+        said["skip, scaled or projected"] = {**skip, "style": "dashed"}
+    if backward:
         said["gradient, by its norm"] = {"color": theme(BLUE), "penwidth": 3.0, "dir": "back"}
     return said
 

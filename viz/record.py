@@ -29,6 +29,14 @@ class Entry:
         self.shares: dict[int, np.ndarray] = {}  # input -> what it was sent
 
 
+class Overwritten(RuntimeError):
+    """A value that a graph was computed from is no longer there. `what` says so without the remedy."""
+
+    def __init__(self, place: str):
+        self.what = f"a value that it was computed from was changed in place{f' at {place}' if place else ''}, as opt.step() does"
+        super().__init__(f"{self.what}. Run the model inside viz.record(), or draw before that")
+
+
 _entries: weakref.WeakKeyDictionary[Node, Entry] = weakref.WeakKeyDictionary()
 
 
@@ -98,12 +106,14 @@ def recorded(nodes: Iterable[Node]) -> dict[Node, Entry]:
 def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
     """Compute the value of every op call behind `root` again and, if `root` is a scalar, the gradients.
 
-    Nothing of the graph or of the tensors is changed. `known` entries are used as they are. RuntimeError if a leaf was changed
+    Nothing of the graph or of the tensors is changed. `known` entries are used as they are. Overwritten if a leaf was changed
     in place since: the numbers would be others.
     """
     order = history(root)[::-1]
     for node in order:
-        check_not_written(node, [source.array for source in node.inputs if isinstance(source, Traced)])
+        for source in node.inputs:
+            if (place := changed(node, source)) is not None:
+                raise Overwritten(place)
     entries: dict[Node, Entry] = {}
     rules: dict[Node, Any] = {}
     for node in order:
@@ -128,6 +138,16 @@ def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
         if node in entries and (entry.grad is not None or entries[node].grad is None):
             entries[node] = entry
     return entries
+
+
+def changed(call: Node, source: Any) -> str | None:
+    """The line that changed this input of `call` in place after the call, "" if it is not known; None if nothing did."""
+    array = source.array if isinstance(source, Traced) else source
+    try:
+        check_not_written(call, [array] if isinstance(array, np.ndarray) else [])
+    except RuntimeError as error:
+        return str(error).rpartition("afterwards, at ")[2].partition(". Use the form")[0]
+    return None
 
 
 class _Shown(Traced):

@@ -69,8 +69,8 @@ LOOKS = {
 }
 
 TINTS = {  # a word in the name of a module's class -> the background of its cluster
-    "attention": "#EAF3FA", "feedforward": "#EAF6F1", "mlp": "#EAF6F1", "embedding": "#FDF6E7", "norm": "#F0F8FD",
-    "block": "#F7F7F7",
+    "attention": "#EAF3FA", "feedforward": "#EAF6F1", "mlp": "#EAF6F1", "embedding": "#FDF6E7", "position": "#FDF6E7",
+    "norm": "#F0F8FD", "block": "#F7F7F7",
 }  # fmt: skip
 
 

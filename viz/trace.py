@@ -30,8 +30,12 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
     if they were recorded or are quick to compute. full: keep every element, not the first six. fused: False opens each fused
     op: the small ops of its composed twin stand in a module of its name.
 
-    Tracing changes no value and no gradient. TypeError if there is nothing to trace.
+    Tracing changes no value and no gradient. TypeError if there is nothing to trace, or for names and a title that are none.
     """
+    if not isinstance(title, str):
+        raise TypeError(f"title is a text, not {title!r:.80}")
+    if names is not None and not (isinstance(names, Mapping) and all(isinstance(name, str) for name in names)):
+        raise TypeError(f'names gives a tensor for each name, as {{"x": x}}, and this is {names!r:.80}')
     if isinstance(what, Graph):
         return what
     given = _first(names or {}, _variables(sys._getframe(1)))
@@ -101,7 +105,8 @@ def _trace_tape(tape: Tape, given: Mapping[str, Any], numbers: bool | None, full
     calls = [*tape.nodes, *([failed] if failed is not None else [])]
     if not calls:
         ended = f"; it ended in {type(tape.error).__name__}: {tape.error}" if tape.error is not None else ""
-        raise TypeError(f"this tape holds no op call: nothing inside record() took a tensor that requires a gradient{ended}")
+        why = "it ran under no_grad(), most likely; else nothing in it took a tensor that requires a gradient"
+        raise TypeError(f"this tape holds no op call, since nothing was recorded: {why}{ended}")
     tracer = Tracer(given, full)
     graph = tracer.graph(calls, [], numbers, title)
     return graph if tape.error is None else marked(graph, tape, tracer.ids.get(failed))

@@ -15,10 +15,11 @@ from tinygrad_tf.engine import Scope, Traced
 from tinygrad_tf.lines import operand
 
 from .graph import Edge, Graph, Module, Node, Numbers
-from .record import Entry, recorded, replay
+from .record import Entry, Overwritten, changed, recorded, replay
 from .skips import find_skips
 
 DATA = ("ids", "target", "index")  # settings that hold what the model was given, not how it works
+CLOSE = 1e-3  # of the largest number, between the sum of a leaf's shares and its .grad
 AUTOMATIC = 2_000_000  # numbers in all values up to which they are computed unasked
 
 
@@ -47,6 +48,7 @@ class Tracer:
         self.kept: set[int] = set()  # owners of memory that is already counted
         self.leaves: set[int] = set()  # owners of memory that lives as long as a leaf
         self.parameter_names: dict[Any, dict[int, str]] = {}
+        self.lost: list[str] = []  # kinds of the leaves whose values were changed since
 
     def names_of(self, twins: Mapping[Call, Call]) -> None:
         """Call each twin what the reader calls the op call in whose place it stands."""
@@ -64,6 +66,11 @@ class Tracer:
         for root in roots:
             if root.shape not in ((), (1,)):
                 self._output(root)
+        if self.lost and not notes:
+            notes.append(_left_out(self.lost))
+        if self.summed and len(roots) == 1 and (n := _accumulated(order, entries)):
+            notes.append(f"the .grad of {_leaves(n)} is not what this graph sent: it was accumulated over several backward "
+                         "passes, or changed afterwards")  # fmt: skip
         made = [node.order for node in self.nodes] + [module.order for module in self.modules.values()]
         clock = sorted(set(made))  # the engine's own counts on and on
         rank = {order: i for i, order in enumerate(clock)}
@@ -81,9 +88,11 @@ class Tracer:
             return known, []
         try:
             return replay(roots[0], known), []
-        except RuntimeError as error:  # a leaf was changed since
+        except Overwritten as error:
+            if len(known) == len(order):  # only the gradients were to be computed
+                return known, [f"no gradients: {error.what}. Call backward(), or draw, before that"]
             if numbers:
-                raise
+                raise RuntimeError(f"no numbers can be told of this graph: {error}") from None
             return known, [f"no numbers: {error}"]
 
     # ---------------------------------------------------------------------------------------- ids and modules
@@ -157,7 +166,7 @@ class Tracer:
         grad = Numbers.of(leaf.grad.array, self.full) if leaf.grad is not None else None
         self.nodes.append(Node(
             id_, kind, name or operand(call.op, i).strip("`"), name=name, shape=leaf.array.shape, dtype=str(leaf.array.dtype),
-            module=module, order=call.serial, value=self._numbers(leaf.array), grad=grad, trained=True,
+            module=module, order=call.serial, value=self._numbers(self._then(leaf, call, kind)), grad=grad, trained=True,
             parameters=leaf.array.size if learned else 0, ops=0,
         ))  # fmt: skip
         return id_
@@ -173,10 +182,11 @@ class Tracer:
         module = self._module(call.scope)
         owner = f"{self.ids[call]}/{slot}"
         id_ = self._fresh(f"input/{name or slot}" if data else owner)
-        label = name or slot if data else _constant(array, slot)
+        then = self._then(value, call, "input" if data else "constant")
+        label = name or slot if data or then is None else _constant(array, slot)
         self.nodes.append(Node(
             id_, "input" if data else "constant", label, name=name if data else "", shape=array.shape, dtype=str(array.dtype),
-            module="" if data else module, order=call.serial, value=self._numbers(array), ops=0,
+            module="" if data else module, order=call.serial, value=self._numbers(then), ops=0,
         ))  # fmt: skip
         if data:
             self.ids[id(value)] = id_
@@ -202,6 +212,13 @@ class Tracer:
 
     # ---------------------------------------------------------------------------------------- what is known of them
 
+    def _then(self, source: Any, call: Call, kind: str) -> np.ndarray | None:
+        """The value that a leaf had when this call, the first to use it, was made; None if it was changed in place since."""
+        if changed(call, source) is None:
+            return np.asarray(source.array if isinstance(source, Traced) else source)
+        self.lost.append(kind)
+        return None
+
     def _numbers(self, array: Any) -> Numbers | None:
         return Numbers.of(array, self.full) if array is not None and self.summed else None
 
@@ -224,6 +241,33 @@ class Tracer:
             named = top.module.named_parameters() if top.module is not None else ()
             self.parameter_names[top] = {id(p): f"{top.label}.{name}" if top.label else name for name, p in named}
         return self.parameter_names[top].get(id(leaf), "")
+
+
+def _leaves(n: int, kind: str = "") -> str:
+    return f"{n} {kind}{'s' * (n != 1)}" if kind else f"{n} {'leaf' if n == 1 else 'leaves'}"
+
+
+def _left_out(lost: list[str]) -> str:
+    kind = lost[0] if len(set(lost)) == 1 else ""
+    return f"the values of {_leaves(len(lost), kind)} were changed after this graph was made and are left out"
+
+
+def _accumulated(order: list[Call], entries: Mapping[Call, Entry]) -> int:
+    """How many leaves have a .grad that is not the sum of the shares they were sent, as far as these are all known."""
+    sums: dict[Traced, Any] = {}
+    for call in order:
+        shares = entries[call].shares if call in entries else {}
+        for i, leaf in enumerate(call.inputs):
+            if isinstance(leaf, Traced) and leaf.grad is not None:
+                before, share = sums.get(leaf, 0), shares.get(i)
+                sums[leaf] = None if before is None or share is None else before + share
+    return sum(total is not None and not _close(total, leaf.grad.array) for leaf, total in sums.items())
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        most = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+        return not np.isfinite(most) or bool(np.abs(a - b).max(initial=0) <= CLOSE * most)
 
 
 def _top(scope: Scope) -> Scope:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf import enable_grad
-from tinygrad_tf.engine import Node, Scope, Traced, check_not_written, composed, history, state
+from tinygrad_tf.engine import Node, Scope, composed, history, state
+
+from .record import Overwritten, changed
 
 
 def opened(roots: list[Node]) -> dict[Node, Node]:
@@ -18,7 +20,10 @@ def opened(roots: list[Node]) -> dict[Node, Node]:
     try:
         with enable_grad(), composed():
             for call in history(*roots)[::-1]:
-                check_not_written(call, [x.array for x in call.inputs if isinstance(x, Traced)])
+                for source in call.inputs:
+                    if (place := changed(call, source)) is not None:
+                        what = Overwritten(place).what
+                        raise RuntimeError(f"fused=False computes the graph again, and {what}. Draw before that")
                 state.scope = Scope(call.scope, call.op.name, call.op.name) if call.op.twin is not None else call.scope
                 state.observer = lambda node, value: setattr(node, "line", call.line)  # noqa: B023  called in this turn
                 made[call] = call.op(*(made[x] if type(x) is Node else x for x in call.inputs), **call.settings)

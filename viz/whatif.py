@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from tinygrad_tf.engine import Traced, history, propagate
 from tinygrad_tf.random import default
 
 from .beside import beside
+from .contract import ZEROED
 from .graph import Graph, Node, Numbers
 from .record import recorded
+from .style import VIEWS
 from .trace import called, trace
 
 BEFORE = "as it is"
@@ -71,20 +74,29 @@ def what_if(model: nn.Module, inputs: Any, zero: str | Sequence[str], *, call: C
 
     inputs: as for `trace`. zero: the dotted path of a module, a pattern such as "blocks.*.attn" (`*` also runs across dots), or
     several. call: what to call in the model's place, as `model.loss`. training: in training mode; otherwise both runs are in
-    evaluation mode. options: for the drawing.
+    evaluation mode. options: for the drawing. Of a pattern's modules, those that are not called in the run are passed over.
 
     Both runs draw the same random numbers. Afterwards the model, its gradients and the generators are as they were. If a scalar
-    comes out, the gradients of both runs are compared as well. ValueError, with near names, if `zero` matches no module.
+    comes out, the gradients of both runs are compared as well. ValueError, with near names, if `zero` matches no module, or
+    none that is called.
     """
-    given = [zero] if isinstance(zero, str) else list(zero)
-    chosen = _chosen(model, given)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"what_if takes a model, an nn.Module, not {type(model).__name__}; call= names a method of it")
+    _check(options)
+    given = [zero] if isinstance(zero, str) else list(zero) if isinstance(zero, (list, tuple)) else [zero]
+    if not all(isinstance(pattern, str) for pattern in given):
+        raise TypeError(f'zero is the path of a module, as "blocks.0.attn", or a list of paths, not {zero!r:.80}')
+    found = _chosen(model, given)
+    chosen = {path: module for modules in found.values() for path, module in modules.items()}
     with _undisturbed(model, training):
         before = _Run(call or model, inputs, [])
     with _undisturbed(model, training), _zeroed(chosen) as made:
         after = _Run(call or model, inputs, made)
-    missed = [path for path, module in chosen.items() if all(scope_module is not module for _, scope_module in made)]
-    if missed:
-        raise ValueError(f"zero={missed[0]!r}: this module was not called in the run, so there is no output to set to zero")
+    ran = {id(module) for _, module in made}
+    for pattern, modules in found.items():
+        if not any(id(module) in ran for module in modules.values()):
+            which = "this module was not" if pattern in modules else f"none of {', '.join([*modules][:4])} was"
+            raise ValueError(f"zero={pattern!r}: {which} called in the run, so there is no output to set to zero")
     words = f"with {', '.join(given)} set to zero"
     title = f"{type(model).__name__}: {BEFORE}, and {words}"
     changes = tuple(_changes(before, after))
@@ -93,10 +105,22 @@ def what_if(model: nn.Module, inputs: Any, zero: str | Sequence[str], *, call: C
     return Comparison(before.graph, after.graph, graph, changes, facts, options)
 
 
-def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
+def _check(options: dict[str, Any]) -> None:
+    """Refuse before the runs what the drawing after them could not take."""
+    from .draw import draw
+
+    for name in options:
+        if name not in signature(draw).parameters or name in ("what", "inputs", "names"):
+            raise TypeError(f"what_if has no option {name!r}; see viz.draw for those of the picture")
+    if (view := options.get("view", VIEWS[0])) not in VIEWS or view == "scalars":
+        raise ValueError(f"view={view!r} is none of {', '.join(v for v in VIEWS if v != 'scalars')}")
+
+
+def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, dict[str, nn.Module]]:
+    """Pattern -> the modules that it matches, by path."""
     named = {path: module for path, module in model.named_modules() if path}
     callable_ = {path: m for path, m in named.items() if type(m).forward is not nn.Module.forward}
-    found: dict[str, nn.Module] = {}
+    found: dict[str, dict[str, nn.Module]] = {}
     for pattern in patterns:
         hits = {path: module for path, module in callable_.items() if fnmatchcase(path, pattern)}
         if not hits and pattern in named:
@@ -105,7 +129,7 @@ def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
             near = get_close_matches(pattern, callable_, n=4, cutoff=0.5) or list(callable_)[:4]
             has = f"near: {', '.join(near)}" if near else "it has no modules"
             raise ValueError(f"zero={pattern!r} matches no module of this {type(model).__name__}; {has}")
-        found.update(hits)
+        found[pattern] = hits
     if not found:
         raise ValueError('zero names no module; give a path such as "blocks.0.attn"')
     return found
@@ -180,12 +204,13 @@ class _Run:
         self.graph = graph.replace(
             nodes=tuple(self._shown(node) for node in graph.nodes if node.id not in hidden),
             edges=tuple(edge for edge in graph.edges if edge.source not in hidden),
+            notes=(),  # of numbers that are not this run's
         )
 
     def _shown(self, node: Node) -> Node:
         """The zeros under their own words; on leaves the gradient of this run, not one that they had before."""
         if node.id in self.zeros:
-            return replace(node, label="set to zero")
+            return replace(node, label=ZEROED)
         if node.kind in ("input", "parameter"):
             return replace(node, grad=Numbers.of(self.grads[node.id]) if node.id in self.grads else None)
         return node
@@ -215,8 +240,9 @@ def _facts(before: _Run, after: _Run, changes: tuple[Change, ...], words: str) -
         if total:
             y, x = after.arrays[total], after.arrays[other]
             d = _difference(np.broadcast_to(x, y.shape), y)
-            equal = "equals what came in" if d == 0 else "is not what came in"
-            yield f"{where}, the sum after it ({total}) {equal}: max |y − x| = {d:.4g}"
+            skip = _is_residual(before, total, other) or _is_residual(after, total, other)
+            named = "what came in" if skip else f"{_called(after.graph, other, total)} alone"
+            yield f"{where}, the sum after it ({total}) {'equals' if d == 0 else 'is not'} {named}: max |y − x| = {d:.4g}"
         else:
             yield f"{where}, {_cut(after, zero)}"
     if len(after.zeros) > SAID:
@@ -236,6 +262,19 @@ def _facts(before: _Run, after: _Run, changes: tuple[Change, ...], words: str) -
         if start is not None:
             was, became = (f"{_norm(run.grads[start]):.4g}" if start in run.grads else "none" for run in (before, after))
             yield f"the gradient that reaches {before.graph[start].label}: norm {was} as it is, {became} {words}"
+
+
+def _is_residual(run: _Run, total: str, other: str) -> bool:
+    """Whether `other` goes into this sum along a skip."""
+    return total in run.graph.by_id and any(edge.skips for edge in run.graph.incoming[total] if edge.source == other)
+
+
+def _called(graph: Graph, id: str, total: str) -> str:
+    """A value by its name, by the module that it comes out of, or by its id."""
+    node = graph[id]
+    module = graph.module_by_id.get(node.module)
+    out = module is not None and module.path and node.module != graph[total].module
+    return node.name or (module.path if out and module is not None else id)
 
 
 def _sum_after(run: _Run, zero: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .graph import Graph, Module, Node
+from .graph import Graph, Module, Node, Numbers
 from .style import Options, count, number
 
 
@@ -16,9 +16,9 @@ def words(node: Node, graph: Graph, options: Options, sum: bool = False, railed:
     elif node.kind == "op" and node.name:
         lines = [f"{node.name} = {node.label}"]
     elif node.kind == "module":
-        lines = [short(node, graph), node.label, f"{number_of(node.parameters, 'parameter')} · {number_of(node.ops, 'op')}"]
+        lines = [*dict.fromkeys((short(node, graph), node.label)), held(node)]
     elif node.kind == "fold":
-        lines = [node.label, f"{number_of(node.parameters, 'parameter')} · {number_of(node.ops, 'op')}"]
+        lines = [node.label, held(node)]
     if node.kind != "constant" and options.shapes and node.shape and node.kind != "fold":
         lines.append(shape_of(node.shape) + (f" · {count(node.parameters)}" if node.kind == "parameter" else ""))
     elif node.kind == "parameter":
@@ -31,8 +31,12 @@ def words(node: Node, graph: Graph, options: Options, sum: bool = False, railed:
 
 
 def short(node: Node, graph: Graph) -> str:
-    """The path of a parameter or a collapsed module, from the cluster that it stands in."""
+    """The path of a parameter or a collapsed module, from the cluster that it stands in; and which call of a module it is."""
     around = graph.module_by_id.get(node.module)
+    if node.kind == "module":
+        path, _, call = node.id.partition("#")  # with the reader's name of the model in front, if there are several
+        name = path.removeprefix(f"{around.id}.") if around is not None else path
+        return name + (f" (call {call})" if call else "")
     name = node.name or node.label
     return name.removeprefix(f"{around.path}.") if around is not None and around.path else name
 
@@ -44,20 +48,30 @@ def numbers(node: Node, graph: Graph, options: Options) -> list[str]:
     if v is not None and show != "none" and node.kind != "constant":
         if v.item is not None:
             lines.append(number(v.item))
-        elif show == "stats":
-            lines.append(f"mean {number(v.mean)} ± {number(v.std)}, norm {number(v.norm)}")
-        else:
+        elif show == "stats" and v.nonfinite < v.size:
+            rest = "the rest: " if v.nonfinite else ""
+            lines.append(f"{rest}mean {number(v.mean)} ± {number(v.std)}, norm {number(v.norm)}")
+        elif show != "stats":
             lines.append("[" + ", ".join(number(x) for x in v.first) + (", …]" if len(v.first) < v.size else "]"))
-        if v.nonfinite:
-            lines.append(f"{count(v.nonfinite)} of {count(v.size)} are NaN or inf")
+        if v.nonfinite and v.item is None:
+            lines.insert(0, f"{count(v.nonfinite)} of {count(v.size)} are NaN or inf")
     wanted = options.grads in ("labels", "edges") or (options.grads == "auto" and show != "none")
     real = options.grads == "edges" or graph.arrived
     if wanted and node.trained and node.kind in ("op", "input", "parameter", "module"):
         g = node.grad if real else None
         if options.grads == "edges" and g is None:
             return lines  # the edges say it; backward() has not run
-        lines.append("grad –" if g is None else f"grad {number(g.item if g.item is not None else g.norm)}")
+        lines.append("grad –" if g is None else f"grad {size(g)}")
     return lines
+
+
+def size(numbers: Numbers) -> str:
+    """A number, or the norm of several; what is not finite is never left out."""
+    if numbers.item is not None:
+        return number(numbers.item)
+    if numbers.nonfinite:
+        return f"{count(numbers.nonfinite)} of {count(numbers.size)} NaN or inf"
+    return number(numbers.norm)
 
 
 def beside(node: Node, graph: Graph, options: Options) -> list[str]:
@@ -74,6 +88,10 @@ def called(module: Module) -> str:
         path = module.path
     name = f"{path} · {module.kind}" if path != module.kind else path
     return f"{name} (call {call})" if call else name
+
+
+def held(node: Node) -> str:
+    return f"{number_of(node.parameters, 'parameter')} · {number_of(node.ops, 'op')}"
 
 
 def number_of(n: int, what: str) -> str:

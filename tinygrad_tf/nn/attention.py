@@ -20,8 +20,8 @@ class MultiHeadAttention(Module):
 
     n_kv_head < n_head shares each key and value head among n_head / n_kv_head query heads (Ainslie et al. 2023).
     positions may turn queries and keys, or add to the scores; qk_norm brings queries and keys to one scale first, without a
-    gain. window: a position looks at keys less than `window` positions away. key_bias=False: no bias on the keys, which would
-    add one number to all scores of a query and so change nothing.
+    gain. window: a position looks at keys less than `window` positions away (a mask: it spares no work). key_bias=False: no
+    bias on the keys, which would add one number to all scores of a query and so change nothing.
     """
 
     def __init__(self, n_embd: int, n_head: int, n_kv_head: int | None = None, bias: bool = True, dropout: float = 0.0,

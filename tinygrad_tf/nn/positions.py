@@ -110,6 +110,7 @@ class Rotary(Positions):
         if head_dim % 2:
             raise ValueError(f"rotary positions turn pairs of numbers: a head width of {head_dim} is odd")
         self.head_dim, self.base, self.interleaved = head_dim, base, interleaved
+        self.slower = "" if scaling == "none" else f", {scaling} scaling for texts {factor:g} times as long"
         self.speeds = slowed(base ** (-np.arange(0, head_dim, 2) / head_dim), scaling, factor, original)
         self._tables: dict[np.dtype, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -134,7 +135,7 @@ class Rotary(Positions):
         return self(x, start)
 
     def extra_repr(self) -> str:
-        return f"base={self.base:g}"
+        return f"base={self.base:g}{', interleaved' if self.interleaved else ''}{self.slower}"
 
 
 SCALINGS = ("none", "linear", "ntk", "llama3")
@@ -218,13 +219,10 @@ class ALiBi(Positions):
 
     def map(self, n: int) -> np.ndarray:
         """(H, n, n)"""
-        return self._distances(n, n)
-
-    def _distances(self, queries: int, keys: int, start: int = 0) -> np.ndarray:
-        return -self.slopes[:, None, None] * abs(gaps(queries, keys, start))
+        return self(n, n, dtype=np.float64).numpy()
 
     def forward(self, queries: int, keys: int, start: int = 0, dtype: Any = np.float32) -> Tensor:
-        return Tensor(self._distances(queries, keys, start).astype(dtype))
+        return Tensor(-self.slopes.astype(dtype)[:, None, None] * abs(gaps(queries, keys, start)).astype(dtype))
 
     def bias(self, queries: int, keys: int, start: int = 0, dtype: Any = np.float32) -> Tensor:
         return self(queries, keys, start, dtype)
