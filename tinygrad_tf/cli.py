@@ -110,6 +110,7 @@ def sample(
     top_k: Annotated[int | None, typer.Option(help="Only the k most probable characters.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Only the most probable that together reach p.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.", min=0)] = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
     cache: Annotated[bool, typer.Option(help="Keep keys and values of earlier characters.")] = True,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end, on stderr, what was computed and kept.")] = False,
 ) -> None:
@@ -120,6 +121,7 @@ def sample(
     from .report import printable
     from .run import Run
     from .runfolder import checkpoint_in
+    from .writing import until
 
     trained = Run.load(checkpoint_in(run))
     vocabulary = trained.vocabulary
@@ -128,7 +130,7 @@ def sample(
     new = generate(trained.model, ids, tokens, temperature=temperature, top_k=top_k, top_p=top_p,
                    generator=np.random.default_rng(seed), cache=cache, stats=cost)
     sys.stdout.write(printable(prompt, sys.stdout))
-    for piece in vocabulary.stream(new, ids):
+    for piece in until(vocabulary.stream(new, ids), stop or ()):
         sys.stdout.write(printable(piece, sys.stdout))
         sys.stdout.flush()
     print(flush=True)

@@ -14,7 +14,7 @@ import numpy as np
 from . import ops, special
 from .attention import attend, attend_back, dropped_everywhere
 from .engine import op, plain
-from .ops import axes, getitem, matmul, reshape
+from .ops import axes, getitem, matmul, permute, reshape
 from .threads import in_parts, worth
 
 # ------------------------------------------------------------------------------------------------ linear
@@ -533,6 +533,32 @@ def _(x, *, cos, sin, interleaved=False):
         return ops.cat(first, second, dim=-1)
     pairs = [reshape(part, shape=(*part.shape, 1)) for part in (first, second)]
     return reshape(ops.cat(*pairs, dim=-1), shape=x.shape)
+
+
+@op(view=True)
+def split_heads(x, *, heads):
+    """(B, T, H D) -> (B, H, T, D)   each head gets its slice of the width; nothing is copied"""
+    b, t, width = x.shape
+    return x.reshape(b, t, heads, width // heads).swapaxes(1, 2), (lambda g: g.swapaxes(1, 2).reshape(b, t, width),)
+
+
+@split_heads.reference
+def _(x, *, heads):
+    b, t, width = x.shape
+    return permute(reshape(x, shape=(b, t, heads, width // heads)), dims=(0, 2, 1, 3))
+
+
+@op(view=True)
+def join_heads(x):
+    """(B, H, T, D) -> (B, T, H D)   the heads side by side again"""
+    b, heads, t, width = x.shape
+    return x.swapaxes(1, 2).reshape(b, t, heads * width), (lambda g: g.reshape(b, t, heads, width).swapaxes(1, 2),)
+
+
+@join_heads.reference
+def _(x):
+    b, heads, t, width = x.shape
+    return reshape(permute(x, dims=(0, 2, 1, 3)), shape=(b, t, heads * width))
 
 
 @op

@@ -6,7 +6,7 @@ every token; then each position of the window stands somewhere else and rests on
 was kept is valid any more, and the whole window is computed again for every token.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +84,17 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
     return min(drawn, int(np.flatnonzero(p)[-1]))  # rounding may carry the product up to the total itself
 
 
+def padded(rows: Sequence[Any], value: int = 0, left: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of different lengths -> ids (B, T) and mask (B, T), true where a token stands and false where padding does."""
+    rows = [np.asarray(row, dtype=np.int64) for row in rows]
+    longest = max(map(len, rows))
+    ids, mask = np.full((len(rows), longest), value), np.zeros((len(rows), longest), bool)
+    for i, row in enumerate(rows):
+        place = slice(longest - len(row), longest) if left else slice(len(row))
+        ids[i, place], mask[i, place] = row, True
+    return ids, mask
+
+
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
     """Evaluation mode and no tape inside; every module's own mode again afterwards, also after an exception."""
@@ -99,16 +110,18 @@ def evaluating(model: Any) -> Iterator[None]:
 
 
 def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: int | None = None,
-             top_p: float | None = None, generator: np.random.Generator | None = None, cache: bool = True,
-             stats: GenerationStats | None = None) -> Iterator[Any]:
+             top_p: float | None = None, generator: Any = None, cache: bool = True,
+             stats: GenerationStats | None = None, stop: int | Sequence[int] = ()) -> Iterator[Any]:
     """(T,) -> n ids, or (B, T) -> n arrays (B,)   yields each new token as soon as it is chosen.
 
-    The prompt `ids` may be longer than the context, but not empty. `cache=False` computes the whole window for every
-    token; the tokens are the same. Between two tokens the model is in the caller's mode and the tape is as the caller
-    left it. Each call has a cache of its own. Raises ValueError for bad settings at once, and for logits that are not
-    finite at the step where they appear.
+    The prompt `ids` may be longer than the context, but not empty. Prompts of different lengths are a list of rows: the
+    shorter ones get padding on their left, which nothing looks at, so each goes on as it would alone. `cache=False` computes
+    the whole window for every token; the tokens are the same. A text is over after a `stop` token, which it then repeats
+    until all others are over too. `generator` may be a list, one for each text. Between two tokens the model is in the
+    caller's mode and the tape is as the caller left it. Each call has a cache of its own. Raises ValueError for bad settings
+    at once, and for logits that are not finite at the step where they appear.
     """
-    ids = np.asarray(ids)
+    ids, real = _prompts(ids)
     check_sampling(temperature, top_k, top_p)
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0 or ids.dtype.kind not in "iu":
         raise ValueError(f"a prompt is whole numbers (T,) or (B, T), T at least 1, not {ids.dtype} of shape {ids.shape}")
@@ -116,13 +129,31 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
         raise ValueError(f"the number of new tokens must not be negative: {n}")
     if temperature > 0 and generator is None:
         raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
-    return _tokens(model, ids, n, (temperature, top_k, top_p, generator), cache, stats or GenerationStats())
+    texts = np.atleast_2d(ids).astype(np.int64)
+    generators = list(generator) if isinstance(generator, (list, tuple)) else [generator] * len(texts)
+    if len(generators) != len(texts):
+        raise ValueError(f"{len(generators)} generators for {len(texts)} texts: one for each, or one for all")
+    how = [(temperature, top_k, top_p, each) for each in generators]
+    tokens = _tokens(model, texts, real, n, how, cache, stats or GenerationStats(), np.atleast_1d(np.array(stop, np.int64)))
+    return tokens if ids.ndim == 2 else (int(token[0]) for token in tokens)
 
 
-def _tokens(model: Any, ids: np.ndarray, n: int, how: tuple, cache: bool, stats: GenerationStats) -> Iterator[Any]:
-    text = np.atleast_2d(ids).astype(np.int64)  # (B, T), growing
+def _prompts(ids: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """The prompts as one array; if they differ in length, padded on the left, with the mask of what is no padding."""
+    if isinstance(ids, (list, tuple)) and all(np.ndim(row) == 1 for row in ids) and len(set(map(len, ids))) > 1:
+        rows = [np.asarray(row) for row in ids]
+        if all(row.size and row.dtype.kind in "iu" for row in rows):
+            return padded(rows, left=True)
+        raise ValueError("each of several prompts is whole numbers (T,), T at least 1")
+    return np.asarray(ids), None
+
+
+def _tokens(model: Any, text: np.ndarray, real: np.ndarray | None, n: int, how: list[tuple], cache: bool,
+            stats: GenerationStats, stop: np.ndarray) -> Iterator[np.ndarray]:
+    """text (B, T), growing; real (B, T): where no padding stands; how: settings of `sample_token`, for each text."""
     size = model.config.block_size
     kept = model.new_cache(batch=len(text)) if cache else None
+    over = np.zeros(len(text), bool)
     seen = 0  # positions of the text that have been through the model at least once
     for step in range(n):
         window = text[:, -size:]
@@ -131,16 +162,23 @@ def _tokens(model: Any, ids: np.ndarray, n: int, how: tuple, cache: bool, stats:
         if kept is not None and kept.length:
             stats.reused += kept.length
             window = text[:, seen:]
+        options = {} if kept is None else {"cache": kept}
+        if real is not None and not real[:, -size:].all():  # without a cache the window may have left the padding behind
+            options["mask"] = real[:, -size:]
         with evaluating(model):
-            logits = (model(window) if kept is None else model(window, cache=kept)).numpy()[:, -1]  # (B, V)
+            logits = model(window, **options).numpy()[:, -1]  # (B, V)
         new = min(text.shape[1] - seen, window.shape[1])
         seen = text.shape[1]
         stats.computed += window.shape[1]
         stats.recomputed += window.shape[1] - new
         stats.cache_bytes = max(stats.cache_bytes, kept.nbytes if kept is not None else 0)
         try:
-            chosen = [sample_token(row, *how) for row in logits]
+            chosen = [last if done else sample_token(row, *own) for row, last, done, own in zip(logits, text[:, -1], over, how)]
         except ValueError as error:
             raise ValueError(f"new token {step + 1}: {error}") from None
         text = np.concatenate([text, np.array(chosen, dtype=np.int64)[:, None]], axis=1)
-        yield chosen[0] if ids.ndim == 1 else text[:, -1].copy()
+        real = None if real is None else np.pad(real, ((0, 0), (0, 1)), constant_values=True)
+        over |= np.isin(text[:, -1], stop)
+        yield text[:, -1].copy()
+        if stop.size and over.all():
+            return

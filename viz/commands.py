@@ -41,7 +41,10 @@ def draw(
     desc: Annotated[str, typer.Option(help="What a screen reader says (default: what there is).", show_default=False)] = "",
     max_nodes: Annotated[int, typer.Option(help="More nodes than this are folded, then collapsed.", min=1)] = 2000,
 ) -> None:
-    """Draw a model, its skip paths as the thickest lines."""
+    """Draw a model, its skip paths as the thickest lines.
+
+    A function of yours that fails is drawn up to the op that failed; the exit status is 1 then.
+    """
     from . import subject
     from .draw import draw as drawn
     from .layout import EngineError, EngineTimeout
@@ -79,6 +82,8 @@ def draw(
         _say(found.warning, sys.stderr)
     nodes, count = len(made.graph.nodes), made.graph.skip_count
     _say(f"{found.title or what}: {nodes:,} node{'s' * (nodes != 1)}, {count:,} skip{'s' * (count != 1)}, in {path}")
+    if found.warning:
+        raise typer.Exit(1)
 
 
 def doctor() -> None:

@@ -173,12 +173,14 @@ def _box_node(graph: Graph, home: dict[str, str], box: Box, inside: list[Node], 
     out = leaving[0] if len(leaving) == 1 else None
     last = max(calls, key=lambda node: node.order)
     badge += sum(node.badge for node in inside)
+    rail = out is not None and _rail(graph, home, box.id, out.id)
     return Node(
-        box.id, box.kind, box.label + _zeroed(graph, box, inside), name=box.name, shape=out.shape if out else None, dtype=out.dtype if out else "",
+        box.id, box.kind, box.label + _zeroed(graph, box, inside), name=box.name, shape=out.shape if out else None,
+        dtype=out.dtype if out else "",
         module=box.module, order=last.order, line=(out or last).line, value=out.value if out else None,
         grad=out.grad if out else None, trained=any(node.trained for node in leaving), loss=any(node.loss for node in calls),
         kept=sum(node.kept for node in inside), parameters=box.parameters, ops=sum(node.ops for node in calls), badge=badge,
-        members=box.members, failed=any(node.failed for node in inside), rail=out is not None and _rail(graph, home, box.id, out.id),
+        members=box.members, rail=rail, failed=any(node.failed for node in inside),
     )  # fmt: skip
 
 
@@ -205,7 +207,7 @@ def _zeroed(graph: Graph, box: Box, inside: list[Node]) -> str:
         path = next((path[len(root) + 1 :] for root in own if path == root or (root and path.startswith(f"{root}."))), path)
         deeper = node.label.rpartition(", ")[2].removesuffix(ZEROED).strip()  # of a box in the box
         parts[".".join(part for part in (path, deeper) if part)] = None
-    if not parts:
+    if not parts or box.label.endswith(ZEROED):  # as the frame of a model in which something was
         return ""
     names = " and ".join(parts) if len(parts) <= NAMED else f"{len(parts)} modules"
     return f", {names} {ZEROED}" if names else f", {ZEROED}"

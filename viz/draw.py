@@ -18,7 +18,7 @@ from .style import VIEWS, Options
 from .svg import finish
 from .trace import trace
 
-PAGE = 300  # nodes up to which a page holds a further level beside the one that was asked for
+PAGE = 200  # nodes up to which a page holds a further level beside the one that was asked for
 _figures = count(1)
 SUFFIXES = (".svg", ".html", ".png", ".pdf", ".dot", ".json")
 

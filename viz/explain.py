@@ -15,6 +15,7 @@ from tinygrad_tf.engine import registry
 
 from .graph import Edge, Graph, Node, Numbers
 from .rules import Words, words
+from .stale import OTHER
 from .style import count, number
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
@@ -244,7 +245,7 @@ def _shares(node: Node, graph: Graph) -> list[str]:
     plain = len(skips) == 1 and len(others) == 1 and _identity(skips[0], graph)
     start = "g + Jᵀg" if plain else f"{count(len(edges))} shares meet"
     scalar = (node.value is not None and node.value.item is not None) or node.shape in ((), (1,))
-    total = _total(node, edges)
+    total = _total(node, edges, graph)
     return [f"{start}: {', '.join(parts)}{f', together {total}' if total else ''}{'' if scalar else ' (norms)'}"]
 
 
@@ -259,17 +260,17 @@ def _consumer(edge: Edge, edges: list[Edge], graph: Graph) -> str:
     return f"{target.label}{f' as {edge.name}' if twice else ''}{where}"
 
 
-def _total(node: Node, edges: list[Edge]) -> str:
+def _total(node: Node, edges: list[Edge], graph: Graph) -> str:
     """The sum of the shares: of an op what arrived; of a leaf, whose .grad may hold more, what can be told from the shares.
 
-    "" where norms do not tell it.
+    "" of an array whose .grad may be that of other graphs too.
     """
     if node.kind == "op":
         return short(node.grad)
     items = [edge.grad.item for edge in edges if edge.grad is not None]
     if items and len(items) == len(edges) and all(item is not None for item in items):
         return number(sum(item for item in items if item is not None))
-    return "" if items else UNSET
+    return "" if any(OTHER in note for note in graph.notes) else short(node.grad)
 
 
 def _leaf(node: Node, graph: Graph) -> str:

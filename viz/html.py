@@ -17,6 +17,7 @@ from typing import Any
 
 from . import explain
 from .graph import Edge, Graph, Node, Numbers
+from .quoting import in_utf8
 from .style import THEMES, count, number
 
 PAGE_THEMES = ("auto", "light", "dark")
@@ -42,9 +43,9 @@ def page(levels: list[Level], graph: Graph, title: str, desc: str = "", theme: s
         raise ValueError("a page needs at least one level: give Level(name, graph, svg)")
     if theme not in PAGE_THEMES:
         raise ValueError(f"theme={theme!r} is none of {', '.join(PAGE_THEMES)}")
-    title = text_of(title or graph.title or "computation graph")
+    title = in_utf8(title or graph.title or "computation graph")
     script = "(() => {\n\"use strict\";\n" + _file("picture.js") + "\n" + _file("page.js") + "})();\n"
-    data = text_of(_data(levels, graph, title, desc))
+    data = in_utf8(_data(levels, graph, title, desc))
     parts = {
         "title": html.escape(title),
         "hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -57,7 +58,7 @@ def page(levels: list[Level], graph: Graph, title: str, desc: str = "", theme: s
         "data": data,
         "script": script,
     }
-    return text_of(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], _file("page.html")))
+    return in_utf8(re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], _file("page.html")))
 
 
 def fragment(levels: list[Level], graph: Graph, title: str, desc: str = "", theme: str = "auto", height: int = 640) -> str:
@@ -67,14 +68,9 @@ def fragment(levels: list[Level], graph: Graph, title: str, desc: str = "", them
     """
     inner = html.escape(page(levels, graph, title, desc, theme))
     return (
-        f'<iframe title="{html.escape(text_of(title or graph.title or "computation graph"))}" sandbox="allow-scripts" '
+        f'<iframe title="{html.escape(in_utf8(title or graph.title or "computation graph"))}" sandbox="allow-scripts" '
         f'style="width: 100%; height: {int(height)}px; border: 1px solid #8886; border-radius: 10px" srcdoc="{inner}"></iframe>'
     )
-
-
-def text_of(text: str) -> str:
-    """The text as UTF-8 can hold it: half a surrogate pair, which is no character, becomes U+FFFD."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def _file(name: str) -> str:
@@ -136,7 +132,10 @@ def _failed(graph: Graph) -> bool:
 
 
 def steps(graph: Graph) -> list[dict[str, Any]]:
-    """The ops by their order, then backward, unless an op failed. A leaf with several consumers has a step where its gradient is complete."""
+    """The ops by their order, then backward, unless an op failed.
+
+    A leaf with several consumers has a step where its gradient is complete.
+    """
     index = {node.id: i for i, node in enumerate(graph.nodes)}
     ops = sorted((node for node in graph.nodes if node.kind == "op"), key=lambda node: node.order)
     made = []

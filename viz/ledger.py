@@ -124,7 +124,7 @@ def ledger(what: Any, depth: int | None = None, *, inputs: Any = None, title: st
     graph = trace(what, inputs=inputs, numbers=False if not isinstance(what, Graph) else None)
     closed = next((node for node in graph.nodes if node.kind in ("module", "fold")), None)
     if closed is not None:
-        raise ValueError(f'{closed.id} is collapsed in this graph: a ledger needs every op, as in a graph saved with view="ops"')
+        raise ValueError(f'{closed.id} is collapsed in this graph: a ledger needs every op, as one saved with view="ops" has')
     return replace(_Count(graph, depth).ledger(title or graph.title), note=FREED if freed else "")
 
 

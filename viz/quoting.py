@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import wrap
 
 LONGEST = 60  # characters of one line in a label
@@ -15,6 +16,11 @@ def quoted(text: str) -> Quoted:
     """A quoted string of DOT, letter by letter: no escape of Graphviz's, no HTML, no line break of the text's own."""
     text = "".join(c if c.isprintable() else "↵" if c == "\n" else "�" for c in text)
     return Quoted('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')
+
+
+def in_utf8(text: str) -> str:
+    """The text as UTF-8 can hold it: half a surrogate pair, which is no character, becomes U+FFFD."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def label(*lines: str) -> Quoted:

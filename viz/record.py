@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Node, Traced, check_not_written, history, kept_by, promote, state, tap, unbroadcast
+from tinygrad_tf.engine import Node, Traced, history, kept_by, promote, state, tap, unbroadcast
 from tinygrad_tf.lines import user_line
+
+from .stale import Overwritten, changed
 
 
 class Entry:
@@ -27,14 +29,6 @@ class Entry:
         self.kept = kept  # the arrays that its rule holds for backward
         self.grad: np.ndarray | None = None  # of its output; None until one has arrived
         self.shares: dict[int, np.ndarray] = {}  # input -> what it was sent
-
-
-class Overwritten(RuntimeError):
-    """A value that a graph was computed from is no longer there. `what` says so without the remedy."""
-
-    def __init__(self, place: str):
-        self.what = f"a value that it was computed from was changed in place{f' at {place}' if place else ''}, as opt.step() does"
-        super().__init__(f"{self.what}. Run the model inside viz.record(), or draw before that")
 
 
 _entries: weakref.WeakKeyDictionary[Node, Entry] = weakref.WeakKeyDictionary()
@@ -138,16 +132,6 @@ def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
         if node in entries and (entry.grad is not None or entries[node].grad is None):
             entries[node] = entry
     return entries
-
-
-def changed(call: Node, source: Any) -> str | None:
-    """The line that changed this input of `call` in place after the call, "" if it is not known; None if nothing did."""
-    array = source.array if isinstance(source, Traced) else source
-    try:
-        check_not_written(call, [array] if isinstance(array, np.ndarray) else [])
-    except RuntimeError as error:
-        return str(error).rpartition("afterwards, at ")[2].partition(". Use the form")[0]
-    return None
 
 
 class _Shown(Traced):

@@ -136,6 +136,8 @@ TABLE: dict[str, Words] = {
     # positions and attention
     "rotary": Words("each pair (a, b) of x turned by the angle of its position: (a · cos − b · sin, a · sin + b · cos)",
                     ("g, each pair turned back by the same angle",)),
+    "split_heads": Words("each head's slice of the width of x, (B, H, T, D)", ("g, the slices side by side again",)),
+    "join_heads": Words("the heads of x side by side, (B, T, H · D)", ("g, each head its slice",)),
     "attention": Words("w @ v", ("scale · d @ k", "scale · dᵀ @ q", "wᵀ @ g", "d"), names=("q", "k", "v", "bias"),
                        terms={"w": ("softmax(scale · q @ kᵀ{ + bias}), 0 where a query may not look", None),
                               "d": ("w · (g @ vᵀ − Σ(g · y))", None)},

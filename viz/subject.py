@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 import sys
 import traceback
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +56,15 @@ def find(what: str, prompt: str = "", backward: bool = False) -> Subject:
     if file.endswith(".py") and name:
         return _in_file(Path(file), name, backward)
     if file.endswith(".py") or path.suffix == ".py":
-        raise ValueError(f"{what}: name what to draw in it, a tensor or a function that returns one, as in {file or what}:loss")
+        path = Path(file) if file.endswith(".py") else path
+        raise ValueError(f"{path}: name what to draw in it, a tensor or a function that returns one, as in {path}:loss")
     if path.suffix == ".json":
         return _saved(path)
     if not path.exists():
         hint = f"--preset {what}" if what in PRESETS else EXAMPLES
         raise ValueError(f"{what}: there is nothing of that name; name {hint}")
+    if path.is_file() and path.suffix != ".safetensors":
+        raise ValueError(f"{path}: a file of this kind cannot be drawn; name {EXAMPLES}")
     return _run(path, prompt, backward)
 
 
@@ -99,7 +104,12 @@ def _decoder(model: Decoder, ids: np.ndarray, targets: np.ndarray, name: str, ti
 
 def _saved(path: Path) -> Subject:
     try:
-        return Subject(Graph.load(path), path.stem)
+        graph = Graph.load(path)
+        TopologicalSorter({id: [edge.source for edge in edges] for id, edges in graph.incoming.items()}).prepare()
+        return Subject(graph, path.stem)
+    except CycleError as cycle:
+        way = " → ".join(cycle.args[1][:4])
+        raise ValueError(f"{path}: this graph is damaged: a value is computed from itself ({way})") from None
     except (ValueError, RecursionError) as error:  # json gives up on 1,000 brackets one inside the other
         raise ValueError(f"{path}: {error}") from None
 
@@ -120,6 +130,9 @@ def _in_file(path: Path, name: str, backward: bool) -> Subject:
     finally:
         sys.path[:] = before
     if name not in held:
+        if _only_in_main(path, name):
+            where = 'only under `if __name__ == "__main__"`, which is not run here'
+            raise ValueError(f"{path} makes {name!r} {where}: move it out, or into a function that returns it")
         raise ValueError(f"{path} makes nothing of the name {name!r}")
     if isinstance(value, nn.Module):
         raise ValueError(f"{path}:{name} is a model, and a model is drawn on an input: write a function without arguments that "
@@ -128,6 +141,17 @@ def _in_file(path: Path, name: str, backward: bool) -> Subject:
         raise ValueError(f"{path}:{name} is of type {type(value).__name__}: name a tensor, a viz.Graph, or a function without "
                          "arguments that returns one of these")
     return Subject(value, f"{path.stem}-{name}", f"{path.name}: {name}", warning=warning)
+
+
+def _only_in_main(path: Path, name: str) -> bool:
+    """Whether the file gives this name to something in an `if` that asks for __name__."""
+    parts = (part for part in ast.parse(path.read_bytes()).body if isinstance(part, ast.If))
+    inside = [item for part in parts if "__name__" in ast.dump(part.test) for item in ast.walk(part)]
+    return any(
+        (isinstance(item, ast.Name) and item.id == name and isinstance(item.ctx, ast.Store))
+        or (isinstance(item, (ast.FunctionDef, ast.ClassDef)) and item.name == name)
+        for item in inside
+    )
 
 
 def _result(function: Any, path: Path, backward: bool) -> tuple[Any, str]:

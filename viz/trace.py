@@ -15,6 +15,7 @@ from tinygrad_tf.engine import Traced, history, plain
 
 from .graph import Graph
 from .partial import failed_call, marked
+from .quoting import in_utf8
 from .record import Tape, record
 from .tracer import Tracer
 from .twins import opened
@@ -38,7 +39,8 @@ def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = No
         raise TypeError(f'names gives a tensor for each name, as {{"x": x}}, and this is {names!r:.80}')
     if isinstance(what, Graph):
         return what
-    given = _first(names or {}, _variables(sys._getframe(1)))
+    title, names = in_utf8(title), {in_utf8(name): value for name, value in (names or {}).items()}
+    given = _first(names, _variables(sys._getframe(1)))
     if isinstance(what, nn.Module):
         return _trace_module(what, inputs, given, numbers, full, fused, title)
     if inputs is not None:

@@ -15,11 +15,11 @@ from tinygrad_tf.engine import Scope, Traced
 from tinygrad_tf.lines import operand
 
 from .graph import Edge, Graph, Module, Node, Numbers
-from .record import Entry, Overwritten, changed, recorded, replay
+from .record import Entry, recorded, replay
 from .skips import find_skips
+from .stale import Overwritten, accumulated, changed, left_out
 
 DATA = ("ids", "target", "index")  # settings that hold what the model was given, not how it works
-CLOSE = 1e-3  # of the largest number, between the sum of a leaf's shares and its .grad
 AUTOMATIC = 2_000_000  # numbers in all values up to which they are computed unasked
 
 
@@ -67,10 +67,9 @@ class Tracer:
             if root.shape not in ((), (1,)):
                 self._output(root)
         if self.lost and not notes:
-            notes.append(_left_out(self.lost))
-        if self.summed and len(roots) == 1 and (n := _accumulated(order, entries)):
-            notes.append(f"the .grad of {_leaves(n)} is not what this graph sent: it was accumulated over several backward "
-                         "passes, or changed afterwards")  # fmt: skip
+            notes.append(left_out(self.lost))
+        if self.summed and len(roots) == 1:
+            notes += filter(None, [accumulated(order, {call: entry.shares for call, entry in entries.items()})])
         made = [node.order for node in self.nodes] + [module.order for module in self.modules.values()]
         clock = sorted(set(made))  # the engine's own counts on and on
         rank = {order: i for i, order in enumerate(clock)}
@@ -241,33 +240,6 @@ class Tracer:
             named = top.module.named_parameters() if top.module is not None else ()
             self.parameter_names[top] = {id(p): f"{top.label}.{name}" if top.label else name for name, p in named}
         return self.parameter_names[top].get(id(leaf), "")
-
-
-def _leaves(n: int, kind: str = "") -> str:
-    return f"{n} {kind}{'s' * (n != 1)}" if kind else f"{n} {'leaf' if n == 1 else 'leaves'}"
-
-
-def _left_out(lost: list[str]) -> str:
-    kind = lost[0] if len(set(lost)) == 1 else ""
-    return f"the values of {_leaves(len(lost), kind)} were changed after this graph was made and are left out"
-
-
-def _accumulated(order: list[Call], entries: Mapping[Call, Entry]) -> int:
-    """How many leaves have a .grad that is not the sum of the shares they were sent, as far as these are all known."""
-    sums: dict[Traced, Any] = {}
-    for call in order:
-        shares = entries[call].shares if call in entries else {}
-        for i, leaf in enumerate(call.inputs):
-            if isinstance(leaf, Traced) and leaf.grad is not None:
-                before, share = sums.get(leaf, 0), shares.get(i)
-                sums[leaf] = None if before is None or share is None else before + share
-    return sum(total is not None and not _close(total, leaf.grad.array) for leaf, total in sums.items())
-
-
-def _close(a: np.ndarray, b: np.ndarray) -> bool:
-    with np.errstate(all="ignore"):
-        most = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
-        return not np.isfinite(most) or bool(np.abs(a - b).max(initial=0) <= CLOSE * most)
 
 
 def _top(scope: Scope) -> Scope:

@@ -7,7 +7,7 @@ from typing import Any
 from tinygrad_tf import enable_grad
 from tinygrad_tf.engine import Node, Scope, composed, history, state
 
-from .record import Overwritten, changed
+from .stale import Overwritten, changed
 
 
 def opened(roots: list[Node]) -> dict[Node, Node]:

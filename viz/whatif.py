@@ -20,24 +20,13 @@ from tinygrad_tf.random import default
 
 from .beside import beside
 from .contract import ZEROED
+from .facts import Change, changes_of, facts_of
 from .graph import Graph, Node, Numbers
 from .record import recorded
 from .style import VIEWS
 from .trace import called, trace
 
 BEFORE = "as it is"
-SUMS = ("add", "residual")
-SAID = 6  # calls of the modules that are told of one by one
-
-
-@dataclass(frozen=True)
-class Change:
-    """What became of one value, computed from the whole arrays."""
-
-    node: str  # id, the same in both graphs
-    difference: float  # max |after − before|
-    before: float  # norm
-    after: float
 
 
 @dataclass(frozen=True)
@@ -83,15 +72,15 @@ def what_if(model: nn.Module, inputs: Any, zero: str | Sequence[str], *, call: C
     if not isinstance(model, nn.Module):
         raise TypeError(f"what_if takes a model, an nn.Module, not {type(model).__name__}; call= names a method of it")
     _check(options)
-    given = [zero] if isinstance(zero, str) else list(zero) if isinstance(zero, (list, tuple)) else [zero]
-    if not all(isinstance(pattern, str) for pattern in given):
+    given = [zero] if isinstance(zero, str) else list(zero) if isinstance(zero, (list, tuple)) else []
+    if not all(isinstance(pattern, str) for pattern in given) or not isinstance(zero, (str, list, tuple)):
         raise TypeError(f'zero is the path of a module, as "blocks.0.attn", or a list of paths, not {zero!r:.80}')
     found = _chosen(model, given)
     chosen = {path: module for modules in found.values() for path, module in modules.items()}
     with _undisturbed(model, training):
-        before = _Run(call or model, inputs, [])
+        before = Run(call or model, inputs, [])
     with _undisturbed(model, training), _zeroed(chosen) as made:
-        after = _Run(call or model, inputs, made)
+        after = Run(call or model, inputs, made)
     ran = {id(module) for _, module in made}
     for pattern, modules in found.items():
         if not any(id(module) in ran for module in modules.values()):
@@ -99,8 +88,8 @@ def what_if(model: nn.Module, inputs: Any, zero: str | Sequence[str], *, call: C
             raise ValueError(f"zero={pattern!r}: {which} called in the run, so there is no output to set to zero")
     words = f"with {', '.join(given)} set to zero"
     title = f"{type(model).__name__}: {BEFORE}, and {words}"
-    changes = tuple(_changes(before, after))
-    facts = tuple(_facts(before, after, changes, words))
+    changes = tuple(changes_of(before, after))
+    facts = tuple(facts_of(before, after, changes, words))
     graph = beside({BEFORE: before.graph, words: after.graph}, title).replace(notes=facts)
     return Comparison(before.graph, after.graph, graph, changes, facts, options)
 
@@ -175,7 +164,7 @@ def _zeroed(chosen: dict[str, nn.Module]) -> Iterator[list[tuple[Call | None, nn
         yield made
 
 
-class _Run:
+class Run:
     """One run: its graph, and the arrays of the nodes by id."""
 
     def __init__(self, call: Any, inputs: Any, made: list[tuple[Call | None, nn.Module]]):
@@ -214,105 +203,3 @@ class _Run:
         if node.kind in ("input", "parameter"):
             return replace(node, grad=Numbers.of(self.grads[node.id]) if node.id in self.grads else None)
         return node
-
-
-def _changes(before: _Run, after: _Run) -> Iterator[Change]:
-    for id in before.ids.values():
-        a, b = before.arrays.get(id), after.arrays.get(id)
-        if a is not None and b is not None and a.shape == b.shape:
-            yield Change(id, _difference(a, b), _norm(a), _norm(b))
-
-
-def _difference(a: np.ndarray, b: np.ndarray) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.where(a == b, 0, np.abs(a.astype(np.float64) - b)).max(initial=0))
-
-
-def _norm(a: np.ndarray) -> float:
-    return float(np.sqrt(np.square(a, dtype=np.float64).sum()))
-
-
-def _facts(before: _Run, after: _Run, changes: tuple[Change, ...], words: str) -> Iterator[str]:
-    """In plain sentences: what comes out of the sum after each zero, what of it reaches the end, what gradient the start."""
-    for zero in after.zeros[:SAID]:
-        where = f"with {after.graph[zero].module} set to zero"
-        total, other = _sum_after(after, zero)
-        if total:
-            y, x = after.arrays[total], after.arrays[other]
-            d = _difference(np.broadcast_to(x, y.shape), y)
-            skip = _is_residual(before, total, other) or _is_residual(after, total, other)
-            named = "what came in" if skip else f"{_called(after.graph, other, total)} alone"
-            yield f"{where}, the sum after it ({total}) {'equals' if d == 0 else 'is not'} {named}: max |y − x| = {d:.4g}"
-        else:
-            yield f"{where}, {_cut(after, zero)}"
-    if len(after.zeros) > SAID:
-        yield f"… and {len(after.zeros) - SAID} more outputs set to zero"
-    moved = {change.node: change for change in changes}
-    for id in before.outputs:
-        if id in moved and id in after.outputs:
-            at_end = moved[id]
-            if before.scalar:
-                yield f"the result: {before.arrays[id].item():.4g} as it is, {after.arrays[id].item():.4g} {words}"
-            else:
-                norms = f"its norm goes from {at_end.before:.4g} to {at_end.after:.4g}"
-                yield f"what comes out ({id}) moves by at most {at_end.difference:.4g}; {norms}"
-    if before.scalar:
-        start = next((n.id for n in before.graph.nodes if n.id in before.grads and n.kind == "input"), None)
-        start = start or next((n.id for n in before.graph.nodes if n.id in before.grads), None)
-        if start is not None:
-            was, became = (f"{_norm(run.grads[start]):.4g}" if start in run.grads else "none" for run in (before, after))
-            yield f"the gradient that reaches {before.graph[start].label}: norm {was} as it is, {became} {words}"
-
-
-def _is_residual(run: _Run, total: str, other: str) -> bool:
-    """Whether `other` goes into this sum along a skip."""
-    return total in run.graph.by_id and any(edge.skips for edge in run.graph.incoming[total] if edge.source == other)
-
-
-def _called(graph: Graph, id: str, total: str) -> str:
-    """A value by its name, by the module that it comes out of, or by its id."""
-    node = graph[id]
-    module = graph.module_by_id.get(node.module)
-    out = module is not None and module.path and node.module != graph[total].module
-    return node.name or (module.path if out and module is not None else id)
-
-
-def _sum_after(run: _Run, zero: str) -> tuple[str, str]:
-    """The sum that the zeros run into, and its other operand; ("", "") if they meet none before they part or end."""
-    here = zero
-    while True:
-        uses = [edge for edge in run.graph.outgoing[here] if run.graph[edge.target].kind == "op"]
-        if len(uses) != 1:
-            return "", ""
-        target = uses[0].target
-        others = [edge.source for edge in run.graph.incoming[target] if edge.slot != uses[0].slot]
-        if run.graph[target].op in SUMS and len(others) == 1 and run.graph[others[0]].kind in ("op", "input"):
-            return (target, others[0]) if others[0] in run.arrays else ("", "")
-        here = target
-
-
-def _cut(run: _Run, zero: str) -> str:
-    """What still comes through from the inputs when all goes through the zeros, and when not."""
-    graph = run.graph
-    after = _reach(graph, [zero], "") - {zero}
-    open_ = _reach(graph, [node.id for node in graph.nodes if node.kind == "input"], zero)
-    values = [node.id for node in graph.nodes if node.id in after and node.kind == "op"]
-    still = [id for id in values if id in open_]
-    if not values:
-        return "the result is zero"
-    if not still:
-        many = f"all {len(values)} values after it are" if len(values) > 1 else "the value after it is"
-        return f"nothing of the input gets past it: {many} the same whatever comes in"
-    return f"{len(still)} of the {len(values)} values after it still depend on the input, which reaches them another way"
-
-
-def _reach(graph: Graph, starts: list[str], stop: str) -> set[str]:
-    """The nodes that these lead to, themselves included, without going through `stop`."""
-    seen = set(starts) - {stop}
-    stack = list(seen)
-    while stack:
-        for edge in graph.outgoing[stack.pop()]:
-            if edge.target not in seen and edge.target != stop:
-                seen.add(edge.target)
-                stack.append(edge.target)
-    return seen

@@ -175,6 +175,8 @@ EXAMPLES = {
         [[(2, 3, 4)], [(1, 2, 3, 4)], [(0, 3, 4)]],
         [{"cos": np.cos(ANGLES), "sin": np.sin(ANGLES), "interleaved": i} for i in (False, True)],
     ),
+    "split_heads": cases([[(2, 3, 4)], [(1, 1, 2)], [(0, 3, 4)]], [{"heads": 2}, {"heads": 1}]),
+    "join_heads": cases([[(2, 2, 3, 4)], [(1, 1, 1, 2)], [(0, 2, 3, 4)]]),
     "attention": cases(
         QKV, [{}, {"causal": 0}, {"causal": 1, "block": 2}, {"block": 1}, {"scale": 0.3}, {"causal": -2, "block": 2}]
     )

@@ -131,7 +131,8 @@ def test_S10_the_query_and_the_values_are_the_readers_choice():
 
 def weights_of(attn, x, **options):
     """(H, T, S): the weights, read off by giving the head one-hot values."""
-    q, k = attn._split(attn.q_proj(x), attn.n_head), attn._split(attn.k_proj(x), attn.n_kv_head)
+    q = fused.split_heads(attn.q_proj(x), heads=attn.n_head)
+    k = fused.split_heads(attn.k_proj(x), heads=attn.n_kv_head)
     n = x.shape[1]
     values = Tensor(np.broadcast_to(np.eye(n, dtype=x.dtype), (1, attn.n_kv_head, n, n)).copy())
     return fused.attention(q, k, values, **options).array[0]

@@ -406,10 +406,10 @@ def test_too_many_nodes_are_folded_then_collapsed_and_the_caption_says_so():
     assert view(full, max_nodes=len(full.nodes)).notes == ()
     folded = view(full, max_nodes=30)
     assert ids(folded, "fold") == ["blocks.0..blocks.11"] and len(folded.nodes) == 14
-    assert folded.notes == ("drawn with 14 of 349 nodes: equal modules in a row are folded",)
-    collapsed = view(full, fold="off", max_nodes=250)
-    assert collapsed.notes == (f"drawn with {len(collapsed.nodes)} of 349 nodes: modules from depth 2 on are collapsed",)
-    assert collapsed.nodes == view(full, depth=2).nodes and len(view(full, depth=3).nodes) > 250
+    assert folded.notes == ("drawn with 14 of 301 nodes: equal modules in a row are folded",)
+    collapsed = view(full, fold="off", max_nodes=200)
+    assert collapsed.notes == (f"drawn with {len(collapsed.nodes)} of 301 nodes: modules from depth 2 on are collapsed",)
+    assert collapsed.nodes == view(full, depth=2).nodes and len(view(full, depth=3).nodes) > 200
     least = view(full, max_nodes=5)
     assert ids(least, "module") == ["Decoder"] and least.notes[0].endswith("modules from depth 0 on are collapsed")
 
@@ -429,7 +429,7 @@ def test_what_cannot_be_made_small_enough_is_refused_with_a_way_on():
     ways = "larger max_nodes", 'view="modules"', "smaller input", '.save("graph.json")'
     assert all(way in str(error.value) for way in ways)
     assert len(view(full, "modules", max_nodes=20_002).nodes) == 20_002
-    with pytest.raises(GraphTooLarge, match="5 of 41 nodes are left with all modules collapsed"):
+    with pytest.raises(GraphTooLarge, match="5 of 37 nodes are left with all modules collapsed"):
         view(decoder(1), max_nodes=4)
 
 
@@ -479,3 +479,19 @@ def test_a_view_of_a_view():
     check(decoder(12), again)
     for how in VIEWS:  # badges, and what a fold holds, are added up
         check(decoder(12), view(view(decoder(12), "blocks"), how, depth=0))
+
+
+def test_a_box_around_an_op_that_failed_has_failed():
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.good, self.bad = nn.Linear(3, 3), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.bad(self.good(x))
+
+    with pytest.raises(ValueError, match="inner sizes"), viz.record() as tape:
+        Broken()(Tensor(np.ones((2, 3), np.float32)))
+    drawn = view(viz.trace(tape), "modules")
+    assert {node.id: node.failed for node in drawn.nodes if node.kind == "module"} == {"good": False, "bad": True}
+    assert [node.failed for node in view(viz.trace(tape), depth=0).nodes if node.kind == "module"] == [True]

@@ -19,7 +19,7 @@ from tinygrad_tf.settings import PRESETS, TrainConfig
 from tinygrad_tf.text import Vocabulary
 from viz import commands, doctor, layout, subject
 from viz.draw import draw as drawn
-from viz.graph import Graph
+from viz.graph import Edge, Graph, Node
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = '''
@@ -46,6 +46,7 @@ def leaf():
     return Tensor([1.0])
 
 if __name__ == "__main__":
+    guarded = loss * 2
     raise SystemExit("run as a program")
 '''
 
@@ -199,7 +200,8 @@ def test_a_function_is_run_backward_for_its_gradients(draw, program):
 
 def test_a_function_that_fails_is_drawn_up_to_there(inside, program):
     done = inside("draw", f"{program}:wrong", "-o", "x.svg")
-    assert done.returncode == 0
+    assert done.returncode == 1 and done.stdout.endswith(", in x.svg\n")
+    assert "exit status is 1" in re.sub(r"\s+", " ", inside("draw", "--help").stdout)
     assert re.fullmatch(r"drawn up to the op that failed: net\.py:16: ValueError: matmul.+\n", done.stderr)
     assert "matmul" in Path("x.svg").read_text(encoding="utf-8")
 
@@ -274,7 +276,10 @@ def test_every_option_of_draw_is_an_option():
     ("binary.json", ["binary.json"]),
     (".", ["no checkpoint"]),
     ("net.py", ["net.py:loss"]),
-    ("net.py:", ["net.py:loss"]),
+    ("net.py:", ["error: net.py: name", "net.py:loss"]),
+    ("net.py:guarded", ["'guarded'", "only under `if __name__", "function"]),
+    ("model.svg", ["model.svg: a file of this kind", "runs/tiny-1", "graph.json"]),
+    ("cycle.json", ["cycle.json", "damaged", "a → b → a"]),
     ("none.py:loss", ["none.py", "no such file"]),
     ("net.py:nothing", ["net.py", "'nothing'"]),
     ("net.py:model", ["model", "function"]),
@@ -307,6 +312,9 @@ def test_bad_input_is_one_line_and_status_2(refused, program, tmp_path, monkeypa
     Path("syntax.py").write_text("x = 1\ndef f(:\n")
     Path("exits.py").write_text("raise SystemExit(3)\n")
     Path("folder.svg").mkdir()
+    Path("model.svg").write_text("<svg/>")
+    nodes = tuple(Node(id, "op", id, op="neg") for id in "ab")
+    Path("cycle.json").write_text(Graph(nodes, (Edge("a", "b"), Edge("b", "a"))).to_json())
     error = refused(*arguments.split())
     for word in words:
         assert word in error

@@ -54,7 +54,8 @@ CASES = {  # op -> (inputs, settings)
 }  # fmt: skip
 ONLY_WORDS = {  # what no formula says: read, not computed
     "clamp", "cast", "where", "sum", "amax", "cumsum", "prod", "reshape", "permute", "expand", "getitem", "clone", "unindex",
-    "put", "cat", "embedding", "cross_entropy", "rotary",
+    "put", "cat", "embedding", "cross_entropy", "rotary", "split_heads",
+    "join_heads",
 }  # fmt: skip
 
 
@@ -226,3 +227,13 @@ def test_inputs_that_are_not_there_are_not_named():
         graph = viz.trace(nn.Linear(4, 3, bias=bias)(x).sum())
         (told,) = [explain.forward(node, graph) for node in graph.nodes if node.op == "linear"]
         assert told.startswith(said)
+
+
+def test_an_op_that_failed_reads_as_failed():
+    x, w = (Tensor(np.ones(shape, np.float32), requires_grad=True) for shape in ((2, 3), (4, 4)))
+    with pytest.raises(ValueError, match="matmul"), viz.record() as tape:
+        x @ w
+    graph = viz.trace(tape)
+    first, then, *values = explain.forward(graph["matmul"], graph).splitlines()
+    assert first == "matmul failed: inner sizes 3 and 4 differ" and then == "it was to compute y = a @ b"
+    assert [line.partition(":")[0] for line in values] == ["a (2, 3)", "b (4, 4)"]

@@ -202,3 +202,28 @@ def test_a_long_chain_makes_a_page_without_recursion():
     graph = viz.trace(y, numbers=False)
     steps = html.steps(graph)
     assert len(steps) == 6001 and "and 2,993 more" in str(steps[-1]["lines"])
+
+
+def test_a_run_that_failed_goes_forward_only():
+    x, w = (Tensor(np.ones(shape, np.float32), requires_grad=True) for shape in ((2, 3), (4, 4)))
+    with pytest.raises(ValueError, match="matmul"), viz.record() as tape:
+        x.exp() @ w
+    graph = viz.trace(tape)
+    walk = html.steps(graph)
+    assert [step["phase"] for step in walk] == ["forward", "forward"]
+    assert walk[-1]["lines"][1] == ["first", "matmul failed: inner sizes 3 and 4 differ"]
+    start = data_of(html.page([level(graph)], graph, "x"))["start"]["lines"]
+    assert start[0][1].startswith("2 steps forward in the order of computing; an op failed, so nothing goes backward. ")
+    assert "none: it failed" in str(html.details(graph["matmul"], graph)["rows"])
+
+
+def test_one_step_is_a_step():
+    graph = viz.trace(Tensor(2.0, requires_grad=True).exp())
+    assert data_of(html.page([level(graph)], graph, "x"))["start"]["lines"][0][1].startswith("1 step forward in")
+
+
+def test_half_a_surrogate_pair_reaches_no_file(scalar):
+    graph = scalar.replace(title="\ud800", notes=("\udc00 note",))
+    page = html.page([level(graph, "\udfff")], graph, "\ud800", "\ud800")
+    for text in (page, html.fragment([level(graph)], graph, "\ud800")):
+        assert "\ufffd".encode() in text.encode("utf-8")

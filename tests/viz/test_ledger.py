@@ -220,3 +220,13 @@ def test_a_graph_that_backward_freed_says_so():
     loss = (Tensor([1.0], requires_grad=True).exp() * 2).sum()
     loss.backward()
     assert str(viz.ledger(loss)).endswith("take the ledger before it, or run the model inside viz.record()")
+
+
+def test_a_graph_with_collapsed_modules_is_refused():
+    """Its boxes hold parameters that other nodes may hold too, and ops of which the kind is not known."""
+    graph = viz.trace(decoder(n_layer=4).loss(IDS, IDS))
+    for view in ("modules", "blocks"):
+        closed = viz.Graph.from_json(viz.draw(graph, view=view).json())
+        with pytest.raises(ValueError, match=r'is collapsed in this graph: .*view="ops"'):
+            ledger(closed)
+    assert ledger(viz.Graph.from_json(graph.to_json())).kept == ledger(graph).kept

@@ -1,8 +1,10 @@
 """Tracing: what is in the graph, how it is called, and that looking changes nothing."""
 
 import os
+import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,9 @@ import viz
 from tinygrad_tf import Tensor, composed, grad, manual_seed, nn, no_grad
 from tinygrad_tf.engine import history
 from tinygrad_tf.models import Decoder, DecoderConfig
+from tinygrad_tf.optim import SGD
 from tinygrad_tf.random import default
+from viz import explain
 from viz.graph import Graph, Numbers
 from viz.record import record, replay
 
@@ -281,8 +285,13 @@ def test_a_leaf_changed_in_place_after_the_graph_was_made():
     assert kinds(g, "op") == ["mul", "sum"]
     assert all(g[id].value is None for id in kinds(g, "op"))
     assert len(g.notes) == 1 and "changed in place" in g.notes[0]
-    with pytest.raises(RuntimeError, match="changed in place"):
+    assert "no numbers: " in g.notes[0] and "test_trace.py:" in g.notes[0]
+    remedy = r"as opt\.step\(\) does\. Run the model inside viz\.record\(\), or draw before that"
+    assert re.search(remedy, g.notes[0])
+    with pytest.raises(RuntimeError, match=remedy):
         viz.trace(loss, numbers=True)
+    with pytest.raises(RuntimeError, match="fused=False computes the graph again.*Draw before that"):
+        viz.trace(loss, fused=False)
 
 
 def test_what_was_recorded_is_known_after_the_leaf_has_changed():
@@ -294,7 +303,98 @@ def test_what_was_recorded_is_known_after_the_leaf_has_changed():
     with no_grad():
         x -= 1
     g = viz.trace(loss)
-    assert g["sum"].value == Numbers.of(np.float32(value)) and g.notes == ()
+    assert g["sum"].value == Numbers.of(np.float32(value)) and g["input/x"].value is None
+    assert g.notes == ("the values of 1 input were changed after this graph was made and are left out; "
+                       "draw before that to see them",)  # fmt: skip
+
+
+def test_no_arithmetic_of_a_step_that_came_later():
+    """2 · w after w went from 3 to 2 is not 6: the factor that is gone is not told."""
+    w = nn.Parameter(np.float32(3.0))
+    unchanged = Tensor(2.0, requires_grad=True)
+    with record():
+        loss = w * unchanged
+    loss.backward()
+    SGD([w], lr=0.5).step()
+    assert w.item() == 2.0
+    g = viz.trace(loss)
+    assert g["mul"].value.item == 6.0 and g["input/unchanged"].value.item == 2.0
+    assert next(node for node in g.nodes if node.kind == "parameter").value is None
+    assert "of 1 parameter were changed" in g.notes[0]
+    assert "· 2 = 6" not in explain.forward(g["mul"], g)
+
+
+def test_what_was_changed_before_the_op_ran_is_its_value():
+    x = leaf(3)
+    with no_grad():
+        x -= 1
+    with record():
+        loss = (x * 2).sum()
+    g = viz.trace(loss)
+    assert g["input/x"].value == Numbers.of(x.array) and g.notes == ()
+
+
+def test_values_that_were_recorded_do_without_the_gradients_that_cannot_be_computed_any_more():
+    x = leaf(3)
+    with record():
+        loss = (x * 2).sum()
+    with no_grad():
+        x -= 1
+    g = viz.trace(loss, numbers=True)
+    assert g["sum"].value is not None and g["sum"].grad is None
+    assert g.notes[0].startswith("no gradients: ") and "viz.record" not in g.notes[0]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_grad_that_holds_more_than_what_this_graph_sent_says_so(recorded):
+    model, x = nn.Linear(3, 2), Tensor(np.ones((4, 3), np.float32))
+
+    def noted():
+        with record() if recorded else nullcontext():
+            loss = model(x).square().mean() + model.weight.sum()
+        loss.backward(retain_graph=True)
+        return viz.trace(loss, numbers=True).notes
+
+    assert noted() == ()
+    (said,) = noted()
+    assert said.startswith("the .grad of 2 leaves is not what this graph sent: it was accumulated")
+    model.zero_grad()
+    assert noted() == ()
+
+
+def test_where_gradients_meet_no_total_is_told_that_other_graphs_are_in():
+    x = leaf(3)
+    for total in (True, False):
+        with record():
+            loss = (x * x + x).sum()
+        loss.backward()
+        g = viz.trace(loss)
+        assert ("together" in explain.backward(g["input/x"], g)) == total
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"names": ["a"]}, r"names gives a tensor for each name"), ({"names": {1: 2}}, "names gives a tensor"),
+    ({"title": 3}, "title is a text, not 3"), ({"title": None}, "title is a text, not None"),
+])  # fmt: skip
+def test_names_and_titles_that_are_none(options, words):
+    x = leaf(3)
+    with pytest.raises(TypeError, match=words) as caught:
+        viz.trace(x * 2, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_half_a_surrogate_pair_is_no_name():
+    x = leaf(3)
+    g = viz.trace(x * 2, names={"a\ud800": x}, title="\udfff")
+    assert g["input/a\ufffd"].name == "a\ufffd" and g.title == "\ufffd"
+    g.to_json().encode("utf-8")
+
+
+def test_a_tape_under_no_grad_names_it():
+    with no_grad(), record() as tape:
+        leaf(3) * 2
+    with pytest.raises(TypeError, match=r"no op call.*no_grad\(\)"):
+        viz.trace(tape)
 
 
 def test_the_graph_of_a_gradient():

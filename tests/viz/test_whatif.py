@@ -1,9 +1,12 @@
 """What becomes of a model when one of its modules returns zeros: true numbers, and a model left as it was."""
 
+import re
+
 import numpy as np
 import pytest
 
 import viz
+import viz.collapse
 from tinygrad_tf import Tensor, manual_seed, nn
 from tinygrad_tf.engine import state
 from tinygrad_tf.models import Decoder, DecoderConfig
@@ -270,3 +273,82 @@ def test_several_patterns():
     said = [line for line in c.facts if "equals what came in: max |y − x| = 0" in line]
     assert len(said) == 4
     assert "blocks.*.attn, blocks.*.ffn" in c.graph.title
+
+
+class Partly(nn.Module):
+    """Of its list, only the first is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+    def forward(self, x):
+        return x + self.parts[0](x)
+
+
+def test_a_pattern_passes_over_what_is_not_called():
+    c = what_if(Partly(), X, zero="parts.*")
+    assert fact(c, "equals") == "with parts.0 set to zero, the sum after it (Partly/add) equals what came in: max |y − x| = 0"
+    with pytest.raises(ValueError, match="'parts.1': this module was not called"):
+        what_if(Partly(), X, zero=["parts.0", "parts.1"])
+    with pytest.raises(ValueError, match=re.escape("'parts.[1]': none of parts.1 was called")):
+        what_if(Partly(), X, zero="parts.[1]")
+
+
+@pytest.mark.parametrize("zero", ["*", "blocks.*"])
+def test_the_advice_to_name_what_is_in_a_list_can_be_followed(zero):
+    with pytest.raises(ValueError, match=r"as blocks\.\*"):
+        what_if(decoder(), IDS, zero="blocks")
+    assert what_if(decoder(), IDS, zero=zero).facts
+
+
+def test_a_sum_that_is_no_residual_names_what_is_left():
+    c = what_if(decoder(), IDS, zero="token_embedding")
+    assert "the sum after it (Decoder/add) equals position_embedding alone: max |y − x| = 0" in fact(c, "the sum after it")
+
+
+@pytest.mark.parametrize(("model", "options", "error", "words"), [
+    (Tensor([1.0]), {}, TypeError, "takes a model, an nn.Module, not Tensor"),
+    (None, {"zero": None}, TypeError, "zero is the path of a module.*not None"),
+    (None, {"zero": 3}, TypeError, "not 3"),
+    (None, {"zero": ["0", 3]}, TypeError, "zero is the path of a module"),
+    (None, {"view": "block"}, ValueError, "view='block' is none of ops, modules, blocks"),
+    (None, {"view": "scalars"}, ValueError, "view='scalars' is none of"),
+    (None, {"vew": "ops"}, TypeError, "no option 'vew'"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_runs(model, options, error, words):
+    ran = []
+    given = plain()
+    given.register_forward_hook(lambda *_: ran.append(1))
+    with pytest.raises(error, match=words) as caught:
+        what_if(given if model is None else model, X, **{"zero": "0", **options})
+    assert not ran and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("zero", "options", "labels"), [
+    ("blocks.0.attn", {"view": "blocks"}, ["Block, attn set to zero"]),
+    ("blocks.0.attn", {"view": "modules"}, []),  # the op itself is drawn
+    ("blocks.0", {"view": "blocks"}, ["Block, set to zero"]),
+    ("blocks.*.attn", {"view": "blocks", "fold": 2}, ["Block ×2 (blocks.0 … 1), attn set to zero"]),
+    (["blocks.0.attn", "blocks.0.ffn"], {"view": "blocks"}, ["Block, attn and ffn set to zero"]),
+    ("blocks.0.*", {"view": "blocks"}, None),
+    ("blocks.0.attn", {"depth": 0}, ["Decoder, with blocks.0.attn set to zero"]),
+])  # fmt: skip
+def test_a_box_says_that_an_output_in_it_was_set_to_zero(zero, options, labels):
+    drawn = what_if(decoder(), IDS, zero=zero, **options).draw().graph
+    said = [node.label for node in drawn.nodes if node.kind in ("module", "fold") and node.label.endswith("set to zero")]
+    if labels is None:
+        assert len(said) == 1 and re.fullmatch(r"Block, \d+ modules set to zero", said[0])
+    elif labels:
+        assert said == labels
+    else:
+        assert any("set to zero" in node.label for node in drawn.nodes)
+
+
+def test_a_box_of_a_box_says_it_too():
+    c = what_if(decoder(), IDS, zero="blocks.0.attn.out_proj")
+    once = viz.collapse.view(c.graph, collapse="*.attn", fold="off")
+    twice = viz.collapse.view(once, view="blocks", fold="off")
+    (inner,) = [node.label for node in once.nodes if node.kind == "module" and node.label.endswith("zero")]
+    (outer,) = [node.label for node in twice.nodes if node.kind == "module" and node.label.endswith("zero")]
+    assert inner.endswith(", out_proj set to zero") and outer == "Block, attn.out_proj set to zero"

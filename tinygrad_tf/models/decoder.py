@@ -33,14 +33,21 @@ class Decoder(Transformer):
             self.lm_head.weight = self.token_embedding.weight
         self._start(generator)
 
-    def forward(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None) -> Tensor:
-        """Logits for each position of ids (B, T). With a cache, ids follow the tokens that it holds and are added to it."""
-        x = self.hidden(ids, cache, memory, memory_mask)
+    def forward(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None,
+                mask: Any = None) -> Tensor:
+        """Logits for each position of ids (B, T). With a cache, ids follow the tokens that it holds and are added to it.
+
+        mask (B, S), over those in the cache and ids: false for padding, which stands left of a text that is shorter than
+        others. The text's own positions are counted from its first token.
+        """
+        x = self.hidden(ids, cache, memory, memory_mask, mask)
         return self.lm_head(x)  # (B, T, d) -> (B, T, V)
 
-    def hidden(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None) -> Tensor:
+    def hidden(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None,
+               mask: Any = None) -> Tensor:
         """The residual stream after the last block and norm, (B, T, d)."""
-        return self._stream(ids, causal=True, cache=cache, memory=memory, memory_mask=memory_mask)
+        padding = 0 if mask is None else _left_padding(mask)
+        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding)
 
     def loss(self, ids: Any, targets: Any, memory: Tensor | None = None, memory_mask: Any = None) -> Tensor:
         """The mean cross-entropy in nats over the B x T positions: minus the log-probability of the token that comes next."""
@@ -49,3 +56,11 @@ class Decoder(Transformer):
             raise ValueError(f"targets of shape {targets.shape} for ids of shape {ids.shape}: each position has one target")
         logits = self(ids) if memory is None else self(ids, None, memory, memory_mask)
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def _left_padding(mask: Any) -> np.ndarray:
+    """(B, S) -> (B,)   how many positions before the first token are padding"""
+    mask = as_array(mask)
+    if (mask[:, :-1] & ~mask[:, 1:]).any():
+        raise ValueError("a decoder's padding stands on the left: no token may come before it")
+    return np.count_nonzero(~mask, axis=1)

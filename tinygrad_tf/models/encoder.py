@@ -32,10 +32,9 @@ class Encoder(Transformer):
         self._start(generator)
 
     def forward(self, ids: Any, mask: Any = None, segments: Any = None) -> Tensor:
-        """Logits for each position of ids (B, T). mask (B, T): true where a token stands, false where padding does."""
-        if self.lm_head is None:
-            raise ValueError("this encoder scores no tokens (head=False): its vectors are encoder.hidden(ids)")
-        return self.lm_head(self.hidden(ids, mask, segments))  # (B, T, d) -> (B, T, V)
+        """Logits for each position of ids (B, T); without a head its vectors. mask (B, T): false where padding stands."""
+        x = self.hidden(ids, mask, segments)
+        return x if self.lm_head is None else self.lm_head(x)  # (B, T, d) -> (B, T, V)
 
     def hidden(self, ids: Any, mask: Any = None, segments: Any = None) -> Tensor:
         """The residual stream after the last block, (B, T, d). segments (B, T): which of the n_segment each token is in."""

@@ -33,7 +33,7 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Any, source_mask: Any = None) -> Tensor:
         """The memory that the decoder reads, (B, S, d)."""
-        return self.encoder.hidden(source, source_mask)
+        return self.encoder(source, source_mask)
 
     def decode(self, ids: Any, memory: Tensor, source_mask: Any = None, cache: Cache | None = None) -> Tensor:
         """Logits. With a cache, ids follow the tokens that it holds, and the memory's keys are computed once."""

@@ -83,8 +83,11 @@ class Transformer(nn.Module):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
-    def _embed(self, inputs: Any, start: int, segments: Any = None) -> Tensor:
-        """ids (B, T), spectrograms (B, bands, frames) or vectors (B, T, d) -> (B, T, d)   what goes into the first block"""
+    def _embed(self, inputs: Any, start: int, segments: Any = None, padding: Any = 0) -> Tensor:
+        """ids (B, T), spectrograms (B, bands, frames) or vectors (B, T, d) -> (B, T, d)   what goes into the first block
+
+        start: how many came before; padding (B,): how many of all are no tokens and stand on the left.
+        """
         c = self.config
         if self.front is not None:
             x = self.front(inputs)
@@ -100,15 +103,15 @@ class Transformer(nn.Module):
         if c.scale_embedding:
             x = x * math.sqrt(c.n_embd)
         if self.position_embedding is not None:
-            x = self.position_embedding.add(x, start)
+            x = self.position_embedding.add(x, start - padding)
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(np.zeros(x.shape[:2], int) if segments is None else segments)
         x = x if self.embedding_norm is None else self.embedding_norm(x)
         return self.dropout(x)
 
     def _stream(self, inputs: Any, mask: Any = None, causal: bool = False, cache: Cache | None = None, segments: Any = None,
-                memory: Tensor | None = None, memory_mask: Any = None) -> Tensor:
-        x = self._embed(inputs, 0 if cache is None else cache.length, segments)
+                memory: Tensor | None = None, memory_mask: Any = None, padding: Any = 0) -> Tensor:
+        x = self._embed(inputs, 0 if cache is None else cache.length, segments, padding)
         mask, memory_mask = _for_keys(mask), _for_keys(memory_mask)
         for i, block in enumerate(self.blocks):
             held, read = (None, None) if cache is None else cache.of(i)
@@ -177,6 +180,11 @@ class Cache:
     def of(self, i: int) -> tuple[nn.LayerCache, nn.LayerCache | None]:
         """Of layer i: what its attention keeps, and what its cross-attention does."""
         return self.layers[i], None if self.memory is None else self.memory[i]
+
+    def take(self, rows: Any) -> None:
+        """Go on with these texts (B',), each as often as it is named: what a search kept of its beams."""
+        for layer in [*self.layers, *(self.memory or [])]:
+            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
 
     @property
     def length(self) -> int:

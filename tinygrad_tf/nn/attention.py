@@ -57,22 +57,17 @@ class MultiHeadAttention(Module):
         if x.ndim != 3 or source.ndim != 3:
             raise ValueError(f"attention takes inputs of shape (B, T, d), not {x.shape if x.ndim != 3 else source.shape}")
         start = cache.length if cache is not None and context is None else 0
-        q = self._split(self.q_proj(x), self.n_head)  # (B, T, d) -> (B, H, T, D)
+        q = fused.split_heads(self.q_proj(x), heads=self.n_head)  # (B, T, d) -> (B, H, T, D)
         if cache is not None and context is not None and cache.length:
             q, (k, v) = self._placed(q, self.q_norm, start), cache.held()
         else:
-            k = self._split(self.k_proj(source), self.n_kv_head)
-            v = self._split(self.v_proj(source), self.n_kv_head)
+            k = fused.split_heads(self.k_proj(source), heads=self.n_kv_head)
+            v = fused.split_heads(self.v_proj(source), heads=self.n_kv_head)
             q, k = self._placed(q, self.q_norm, start), self._placed(k, self.k_norm, start)
             if cache is not None:
                 k, v = cache.append(k, v)
         read = self._read(q, k, v, mask, start, causal)
-        joined = read.transpose(1, 2).reshape(*x.shape[:2], self.n_head * self.head_dim)  # (B, H, T, D) -> (B, T, d)
-        return self.out_dropout(self.out_proj(joined))
-
-    def _split(self, x: Tensor, heads: int) -> Tensor:
-        b, t, _ = x.shape
-        return x.view(b, t, heads, self.head_dim).transpose(1, 2)
+        return self.out_dropout(self.out_proj(fused.join_heads(read)))  # (B, H, T, D) -> (B, T, d)
 
     def _placed(self, x: Tensor, norm: Module | None, start: int) -> Tensor:
         """Queries or keys, normed and turned by their positions."""

@@ -24,8 +24,11 @@ from .module import Module, Parameter
 class Positions(Module):
     """What every kind of positions has: three hooks that do nothing until a kind fills one in, and a map to plot."""
 
-    def add(self, x: Tensor, start: int = 0) -> Tensor:
-        """(B, T, d) -> (B, T, d)   token embeddings, the first of which stands at position `start`"""
+    def add(self, x: Tensor, start: Any = 0) -> Tensor:
+        """(B, T, d) -> (B, T, d)   token embeddings, the first of which stands at position `start`, one or one a text (B,)
+
+        Below 0 stands padding, whose position does not matter.
+        """
         return x
 
     def turn(self, x: Tensor, start: int = 0) -> Tensor:
@@ -42,6 +45,11 @@ class Positions(Module):
 
 
 # ------------------------------------------------------------------------------------------------ added to the embeddings
+
+
+def standing(start: Any, n: int) -> np.ndarray:
+    """(n,), or (B, n) for starts (B,)   the positions from `start` on, padding at 0"""
+    return np.maximum(np.asarray(start)[..., None] + np.arange(n), 0)
 
 
 class SinusoidalPositions(Positions):
@@ -62,15 +70,15 @@ class SinusoidalPositions(Positions):
 
     def _table(self, positions: np.ndarray) -> np.ndarray:
         pairs = self.n_embd // 2
-        angles = np.outer(positions, self.base ** (-np.arange(pairs) / (pairs - 1 if self.halves else pairs)))
+        angles = positions[..., None] * self.base ** (-np.arange(pairs) / (pairs - 1 if self.halves else pairs))
         waves = [np.sin(angles), np.cos(angles)]  # float64: far from the start, float32 angles are off
-        return np.concatenate(waves, 1) if self.halves else np.stack(waves, 2).reshape(len(positions), -1)
+        return np.concatenate(waves, -1) if self.halves else np.stack(waves, -1).reshape(*positions.shape, -1)
 
     def forward(self, positions: Any, dtype: Any = np.float32) -> Tensor:
         return Tensor(self._table(as_array(positions)).astype(dtype))
 
-    def add(self, x: Tensor, start: int = 0) -> Tensor:
-        return x + self(np.arange(start, start + x.shape[1]), x.dtype)
+    def add(self, x: Tensor, start: Any = 0) -> Tensor:
+        return x + self(standing(start, x.shape[1]), x.dtype)
 
     def extra_repr(self) -> str:
         return f"base={self.base:g}"
@@ -86,8 +94,8 @@ class LearnedPositions(Embedding, Positions):
                              f"which has {self.num_embeddings} rows (0 to {self.num_embeddings - 1})")  # fmt: skip
         return F.embedding(positions, self.weight)
 
-    def add(self, x: Tensor, start: int = 0) -> Tensor:
-        return x + self(np.arange(start, start + x.shape[1]))
+    def add(self, x: Tensor, start: Any = 0) -> Tensor:
+        return x + self(standing(start, x.shape[1]))
 
     def map(self, n: int) -> np.ndarray:
         """(n, d)"""

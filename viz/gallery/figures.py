@@ -12,7 +12,7 @@ import numpy as np
 
 import viz
 from tinygrad_tf import Tensor, nn
-from tinygrad_tf.models.decoder import Decoder, DecoderConfig
+from tinygrad_tf.models import Decoder, DecoderConfig, EncoderDecoder, TransformerConfig
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -111,5 +111,13 @@ def gpt_folded() -> viz.Drawing:
     return viz.draw(decoder(12), inputs=ids, view="blocks", title="A decoder with twelve equal blocks, folded")
 
 
+def encoder_decoder() -> viz.Drawing:
+    config = TransformerConfig(11, block_size=6, n_layer=1, n_head=2, n_embd=8, norm_order="pre", arrangement="encoder-decoder")
+    model = EncoderDecoder(config, np.random.default_rng(0)).double()
+    source, ids = np.array([[3, 1, 4, 1, 5]]), np.array([[2, 7, 1]])
+    return viz.draw(model, inputs=(source, ids), view="modules",
+                    title="Encoder and decoder: two streams, and one block that reads both")  # fmt: skip
+
+
 FIGURES = [scalar_expression, one_head, residual_or_replaced, pre_norm_block, post_norm_block, plain_stack_gradients,
-           residual_stack_gradients, decoder_by_modules, gpt_folded]  # fmt: skip
+           residual_stack_gradients, decoder_by_modules, gpt_folded, encoder_decoder]  # fmt: skip
