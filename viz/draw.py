@@ -48,6 +48,8 @@ def draw(what: Any, *, inputs: Any = None, view: str = "ops", depth: int | None 
 
     Nothing is laid out before the picture is asked for. ValueError, with what is allowed, for a wrong option.
     """
+    if not isinstance(title, str):
+        raise TypeError(f"title is text, not {type(title).__name__}")
     if view not in VIEWS:
         raise ValueError(f"view={view!r} is none of {', '.join(VIEWS)}")
     direction = direction or ("right" if view == "scalars" else "down")

@@ -35,7 +35,7 @@ def short(node: Node, graph: Graph) -> str:
     around = graph.module_by_id.get(node.module)
     if node.kind == "module":
         path, _, call = node.id.partition("#")  # with the reader's name of the model in front, if there are several
-        name = path.removeprefix(f"{around.id}.") if around is not None else path
+        name = path.removeprefix(f"{around.id}.").removeprefix(f"{around.id}/") if around is not None else path
         return name + (f" (call {call})" if call else "")
     name = node.name or node.label
     return name.removeprefix(f"{around.path}.") if around is not None and around.path else name
