@@ -12,10 +12,9 @@ class Arrangement:
     def __init__(self, graph: Graph, skips: bool = True):
         self.graph = graph
         self.stream = stream(graph) if skips else Stream((), frozenset(), {})
-        self.rails = [node for node in graph.nodes if node.rail and node.id in self.stream.group]
-        railed = {node.id for node in self.rails}
         inward = [(edge.target, edge.source) for edge in graph.edges if edge.key in self.stream.edges]
-        self.before_rail = {target: source for target, source in inward if target in railed}  # fold -> where its stream is from
+        self.before_rail = {target: source for target, source in inward if graph[target].rail}  # box -> where its stream is from
+        self.rails = [node for node in graph.nodes if node.id in self.before_rail]
         self.outermost = graph.modules[0].id if sum(not m.parent for m in graph.modules) == 1 else ""
         self.beside = self._beside()
         self.doors = self._doors()

@@ -118,8 +118,20 @@ class _Writer:
             fontcolor=self.theme(look.text), fontsize=look.size, penwidth=2.5 if bold else look.width,
             xlabel=label(*said) if said else None, **fixed,
         )  # fmt: skip
+        if railed:
+            yield from self.ends_of_rail(node)
         if node.id in self.place.beside:
             yield f'{{ rank="same"; {"; ".join(quoted(id_) for id_ in (*self.place.beside[node.id], node.id))} }}'
+
+    def ends_of_rail(self, node: Node) -> Iterator[str]:
+        """The point where the stream comes to a box, and the sum where it leaves it: in the cluster that the box is in."""
+        start, end = ends(node)
+        look, group = LOOKS["sum"], self.place.stream.group[node.id]
+        yield quoted(start) + attributes(label="", shape="point", width=0.08, color=self.orange, class_="rail", group=group)
+        yield quoted(end) + attributes(
+            label="+", shape=look.shape, style=look.style, color=self.orange, fillcolor=self.theme(look.fill),
+            fontcolor=self.orange, fontsize=look.size, penwidth=look.width, class_="sum", group=group, **SUM,
+        )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------- edges
 
@@ -172,13 +184,7 @@ class _Writer:
         """Through a box: the stream straight on to a sum, what is in the box as one side trip that returns to it."""
         start, end = ends(node)
         back = "back" if self.options.grads == "edges" and self.loudest else None
-        group, before = self.place.stream.group[node.id], self.place.before_rail.get(node.id)
-        look = LOOKS["sum"]
-        yield quoted(start) + attributes(label="", shape="point", width=0.08, color=self.orange, class_="rail", group=group)
-        yield quoted(end) + attributes(
-            label="+", shape=look.shape, style=look.style, color=self.orange, fillcolor=self.theme(look.fill),
-            fontcolor=self.orange, fontsize=look.size, penwidth=look.width, class_="sum", group=group, **SUM,
-        )  # fmt: skip
+        before = self.place.before_rail.get(node.id)
         through = node.badge + sum(skip.target == node.id for skip in self.graph.skips)
         yield f"{quoted(start)} -> {quoted(end)}" + attributes(
             class_="skip rail", color=self.orange, penwidth=4.0, weight=HEAVY, label=label(f"  {number_of(through, 'skip')} "),

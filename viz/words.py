@@ -34,8 +34,8 @@ def short(node: Node, graph: Graph) -> str:
     """The path of a parameter or a collapsed module, from the cluster that it stands in; and which call of a module it is."""
     around = graph.module_by_id.get(node.module)
     if node.kind == "module":
-        path, _, call = node.id.partition("#")  # with the reader's name of the model in front, if there are several
-        name = path.removeprefix(f"{around.id}.").removeprefix(f"{around.id}/") if around is not None else path
+        path, _, call = node.id.rpartition("/")[2].partition("#")  # of graphs side by side, the frame around says which
+        name = path.removeprefix(f"{around.id.rpartition('/')[2]}.") if around is not None else path
         return name + (f" (call {call})" if call else "")
     name = node.name or node.label
     return name.removeprefix(f"{around.path}.") if around is not None and around.path else name

@@ -352,3 +352,20 @@ def test_a_box_of_a_box_says_it_too():
     (inner,) = [node.label for node in once.nodes if node.kind == "module" and node.label.endswith("zero")]
     (outer,) = [node.label for node in twice.nodes if node.kind == "module" and node.label.endswith("zero")]
     assert inner.endswith(", out_proj set to zero") and outer == "Block, attn.out_proj set to zero"
+
+
+def test_boxes_side_by_side_have_straight_streams_and_short_names():
+    import json
+
+    from viz import layout
+    from viz.words import short
+
+    drawing = what_if(decoder(), IDS, zero="blocks.0.attn").draw(view="blocks")
+    out = json.loads(layout.run(drawing.dot, "json"))
+    across = {item["name"]: item["pos"].split(",")[0] for item in out["objects"] if "pos" in item}
+    for box in (node for node in drawing.graph.nodes if node.rail):
+        assert across[f"{box.id}/in"] == across[f"{box.id}/out"]
+        assert short(box, drawing.graph) in ("blocks.0", "blocks.1")
+    inside = {out["objects"][i]["name"] for item in out["objects"] if item["name"].startswith("cluster_") for i in item["nodes"]}
+    assert all(f"{node.id}/out" in inside for node in drawing.graph.nodes if node.rail)
+    assert sum(node.rail for node in drawing.graph.nodes) == 4
