@@ -272,6 +272,10 @@ class Graph:
                 here = self.module_by_id[here].parent
             sound.update(way)
 
+    def save(self, path: str | Path) -> None:
+        """Write the graph as JSON, as it is; the JSON of a `Drawing` holds what is drawn."""
+        Path(path).write_text(self.to_json(), encoding="utf-8", newline="\n")
+
     @classmethod
     def load(cls, path: str | Path) -> Graph:
         """Read a graph that was saved as JSON."""

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import viz
+from tinygrad_tf import Tensor
 from viz.graph import FORMAT, Edge, Graph, Module, Node, Numbers, Skip
 
 AWKWARD = ['"', "\\", "\n", "\r\n", "\t", "\u2028", "漢字", "♂ é", "<b>", "{a|b}", "\\N", "", " ", "\x00", "𝄞", "# 2", "a/b"]
@@ -203,3 +205,9 @@ def test_deep_nesting_is_checked_without_recursion_and_quickly():
     modules = tuple(Module(f"m{i}", f"m{i}", "M", f"m{i - 1}" if i else "") for i in range(3000))
     g = Graph((Node("a", "op", "a", module="m2999"),), (), modules)
     assert Graph.from_json(g.to_json()) == g
+
+
+def test_a_graph_is_saved_and_loaded(tmp_path):
+    graph = viz.trace(Tensor(2.0, requires_grad=True) * 3.0)
+    graph.save(tmp_path / "graph 漢.json")
+    assert Graph.load(tmp_path / "graph 漢.json") == graph
