@@ -13,7 +13,7 @@ class Arrangement:
         self.graph = graph
         self.stream = stream(graph) if skips else Stream((), frozenset(), {})
         inward = [(edge.target, edge.source) for edge in graph.edges if edge.key in self.stream.edges]
-        self.before_rail = {target: source for target, source in inward if graph[target].rail}  # box -> where its stream is from
+        self.before_rail = {target: source for target, source in inward if graph[target].rail}  # box -> what is before it
         self.rails = [node for node in graph.nodes if node.id in self.before_rail]
         self.outermost = graph.modules[0].id if sum(not m.parent for m in graph.modules) == 1 else ""
         self.beside = self._beside()

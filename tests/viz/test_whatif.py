@@ -366,6 +366,7 @@ def test_boxes_side_by_side_have_straight_streams_and_short_names():
     for box in (node for node in drawing.graph.nodes if node.rail):
         assert across[f"{box.id}/in"] == across[f"{box.id}/out"]
         assert short(box, drawing.graph) in ("blocks.0", "blocks.1")
-    inside = {out["objects"][i]["name"] for item in out["objects"] if item["name"].startswith("cluster_") for i in item["nodes"]}
+    clusters = [item for item in out["objects"] if item["name"].startswith("cluster_")]
+    inside = {out["objects"][i]["name"] for item in clusters for i in item["nodes"]}
     assert all(f"{node.id}/out" in inside for node in drawing.graph.nodes if node.rail)
     assert sum(node.rail for node in drawing.graph.nodes) == 4
