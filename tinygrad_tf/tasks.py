@@ -33,11 +33,12 @@ Batch = Callable[[np.random.Generator], tuple[Any, ...]]  # what model.loss take
 
 
 def reversing(n: int, generator: np.random.Generator, longest: int = 12) -> list[Pair]:
-    """n different strings of 1 to `longest` letters, each with its reverse; every length is as likely as can be."""
+    """n different strings of 1 to `longest` letters, each with its reverse, in a random order."""
     found: dict[str, None] = {}
     while len(found) < n:
         found["".join(generator.choice(list(LETTERS), generator.integers(1, longest + 1)))] = None
-    return [(text, text[::-1]) for text in found]
+    # The few short ones are all found early: without a shuffle, the first pairs would hold every one of them.
+    return [(text, text[::-1]) for text in generator.permutation(list(found)).tolist()]
 
 
 def counting(stop: int, generator: np.random.Generator) -> list[Pair]:
@@ -64,12 +65,19 @@ def vocabulary_of(pairs: Sequence[Pair]) -> Vocabulary:
 
 
 def pair_batches(pairs: Sequence[Pair], vocabulary: Vocabulary, size: int) -> Batch:
-    """Batches of `size` random pairs: source (B, S), ids (B, T), targets (B, T), source_mask (B, S)."""
+    """Batches of `size` random pairs: source (B, S), ids (B, T), targets (B, T), source_mask (B, S).
+
+    A length of target comes as often as the square root of the number of pairs that have it. Short texts are few; as often as
+    any other they would hardly come at all, and not be learned.
+    """
     sources = [vocabulary.encode(a) for a, _ in pairs]
     targets = [vocabulary.encode(START + b + END) for _, b in pairs]
+    lengths = np.array([len(target) for target in targets])
+    weights = np.bincount(lengths)[lengths] ** -0.5
+    reached = np.cumsum(weights / weights.sum())
 
     def batch(generator: np.random.Generator) -> tuple[Any, ...]:
-        chosen = generator.integers(0, len(pairs), size)
+        chosen = np.minimum(np.searchsorted(reached, generator.random(size), side="right"), len(pairs) - 1)
         source, mask = padded([sources[i] for i in chosen])
         ids, real = padded([targets[i] for i in chosen])
         return source, ids[:, :-1], np.where(real, ids, IGNORE)[:, 1:], mask  # each position is asked for the next one

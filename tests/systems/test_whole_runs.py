@@ -40,7 +40,7 @@ def exact_match(model, vocabulary, longest, pairs):
 
 def test_reversing():
     pairs = tasks.reversing(20_000, np.random.default_rng(0))
-    greedy, beams = exact_match(*trained(pairs, 600), pairs[:HELD_OUT])
+    greedy, beams = exact_match(*trained(pairs, 700), pairs[:HELD_OUT])
     print(f"exact match {greedy:.1%}, with beams {beams:.1%}")
     assert greedy > 0.99
     assert beams > 0.95  # of 50

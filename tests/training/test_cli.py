@@ -147,6 +147,9 @@ def test_sample(trained, inside):
     assert first.stdout == sample("--no-cache").stdout == sample("--seed", 0).stdout != sample("--seed", 1).stdout
     assert re.fullmatch(r"\d+ positions computed, \d+ of them again, \d+ read from the cache of [\d,]+ bytes\n", first.stderr)
     assert sample("--temperature", 0).stdout == sample("--temperature", 0, "--seed", 9).stdout == sample("--top-k", 1).stdout
+    cut = first.stdout[20:23]
+    stopped = inside("sample", "run", "--prompt", "the cat", "--tokens", 40, "--stop", cut, "--stop", "never").stdout
+    assert stopped == "the cat" + first.stdout.removeprefix("the cat").split(cut)[0] + "\n"
     long = inside("sample", trained / CHECKPOINT, "--prompt", "the cat sat on the mat", "--tokens", 2)
     assert long.stdout.startswith("the cat sat on the mat")
 
