@@ -342,7 +342,7 @@ def test_a_layout_that_takes_too_long_names_the_options(refused, program, monkey
 def test_doctor_where_all_is_well(inside):
     done = inside("doctor")
     assert (done.returncode, done.stderr) == (0, "")
-    for word in ("Python", "NumPy", "thread", "graphviz ", "matplotlib", "safetensors", "marimo", "numba",
+    for word in ("Python", "NumPy", "thread", "matplotlib", "safetensors", "marimo", "numba",
                  "layout engine: graphviz-pure 0.2.", "<- used", "SVG: made", "PNG: made", "drawings can be made"):  # fmt: skip
         assert word in done.stdout
     assert "\x1b" not in done.stdout

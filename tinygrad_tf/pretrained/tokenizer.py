@@ -92,13 +92,13 @@ class Tokenizer:
 
 @contextmanager
 def _in_words(texts: Sequence[str]) -> Iterator[None]:
-    """What the package refuses, which raises no type of its own, as one line."""
+    """What cannot be encoded, as one line: half characters, which not every version of the package refuses, and the rest."""
+    half = next((c for text in texts for c in text if "\ud800" <= c <= "\udfff"), None)
+    if half is not None:
+        raise PretrainedError(f"lone surrogate U+{ord(half):04X} is no character: cut it out of the text")
     try:
         yield
-    except Exception as error:
-        half = next((c for text in texts for c in text if "\ud800" <= c <= "\udfff"), None)
-        if half is not None:
-            raise PretrainedError(f"lone surrogate U+{ord(half):04X} is no character: cut it out of the text") from None
+    except Exception as error:  # it raises no type of its own
         raise PretrainedError(f"this tokenizer cannot encode the text ({' '.join(str(error).split())})") from None
 
 
