@@ -341,7 +341,8 @@ _written: dict[int, tuple[Any, int, str]] = {}  # id of the memory's owner -> (w
 _last_write = 0  # when, by the clock of the tape
 
 
-def _owner(array: np.ndarray) -> np.ndarray:
+def owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory this one shows, itself if it is its own."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -350,20 +351,26 @@ def _owner(array: np.ndarray) -> np.ndarray:
 def mark_written(array: np.ndarray) -> None:
     """Note that this memory was changed in place now, so that a backward that still needs the old values can say so."""
     global _last_write  # noqa: PLW0603
-    owner = _owner(array)
-    key = id(owner)
-    reference = weakref.ref(owner, lambda _: _written.pop(key, None))
+    memory = owner(array)
+    key = id(memory)
+    reference = weakref.ref(memory, lambda _: _written.pop(key, None))
     _last_write = next(_serial)
     _written[key] = (reference, _last_write, user_line())
+
+
+def written_since(node: Node, array: np.ndarray) -> str | None:
+    """The line that changed this memory in place after `node` was made; None if nothing did."""
+    entry = _written.get(id(owner(array)))
+    return entry[2] if entry is not None and entry[1] > node.serial else None
 
 
 def check_not_written(node: Node, arrays: list[np.ndarray]) -> None:
     """Refuse to go on with values that were changed in place after `node` was made."""
     for array in arrays:
-        entry = _written.get(id(_owner(array)))
-        if entry is not None and entry[1] > node.serial:
+        line = written_since(node, array)
+        if line is not None:
             raise RuntimeError(
-                f"{node!r} needs a value for its backward that was changed in place afterwards, at {entry[2]}. "
+                f"{node!r} needs a value for its backward that was changed in place afterwards, at {line}. "
                 "Use the form that makes a new tensor, or change it after backward()."
             )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Node, Traced, check_not_written
+from tinygrad_tf.engine import Node, Traced, written_since
 
 OTHER = "is not what this graph sent"  # of a .grad that holds something else: a note of the graph says so
 CLOSE = 1e-3  # of the largest number, between the sum of a leaf's shares and its .grad
@@ -17,19 +17,14 @@ class Overwritten(RuntimeError):
     """A value that a graph was computed from is no longer there. `what` says so without the remedy."""
 
     def __init__(self, place: str):
-        where = f" at {place}" if place else ""
-        self.what = f"a value that it was computed from was changed in place{where}, as opt.step() does"
+        self.what = f"a value that it was computed from was changed in place at {place}, as opt.step() does"
         super().__init__(f"{self.what}. Run the model inside viz.record(), or draw before that")
 
 
 def changed(call: Node, source: Any) -> str | None:
-    """The line that changed this input of `call` in place after the call, "" if it is not known; None if nothing did."""
+    """The line that changed this input of `call` in place after the call; None if nothing did."""
     array = source.array if isinstance(source, Traced) else source
-    try:
-        check_not_written(call, [array] if isinstance(array, np.ndarray) else [])
-    except RuntimeError as error:
-        return str(error).rpartition("afterwards, at ")[2].partition(". Use the form")[0]
-    return None
+    return written_since(call, array) if isinstance(array, np.ndarray) else None
 
 
 def left_out(kinds: list[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tinygrad_tf import nn
 from tinygrad_tf.engine import Node as Call
-from tinygrad_tf.engine import Scope, Traced
+from tinygrad_tf.engine import Scope, Traced, owner
 from tinygrad_tf.lines import operand
 
 from .graph import Edge, Graph, Module, Node, Numbers
@@ -60,7 +60,7 @@ class Tracer:
         self.summed = numbers is not False
         entries, notes = self._entries(order, roots, numbers)
         self._name_roots(order)
-        self.leaves = {id(_owner(x.array)) for call in order for x in call.inputs if isinstance(x, Traced)}
+        self.leaves = {id(owner(x.array)) for call in order for x in call.inputs if isinstance(x, Traced)}
         for call in order:
             self._call(call, entries.get(call), loss=len(roots) == 1 and call is roots[0] and call.shape in ((), (1,)))
         for root in roots:
@@ -225,10 +225,10 @@ class Tracer:
         """Bytes that this call's rule keeps for backward; memory of leaves, and what an earlier call kept, is not counted."""
         total = 0
         for array in entry.kept if entry is not None else call.kept():
-            owner = _owner(array)
-            if id(owner) not in self.kept and id(owner) not in self.leaves:
-                self.kept.add(id(owner))
-                total += owner.nbytes
+            memory = owner(array)
+            if id(memory) not in self.kept and id(memory) not in self.leaves:
+                self.kept.add(id(memory))
+                total += memory.nbytes
         return total
 
     def _parameter_name(self, leaf: Traced, scope: Scope | None) -> str:
@@ -250,12 +250,6 @@ def _top(scope: Scope) -> Scope:
 
 def _owns(scope: Scope, leaf: Traced) -> bool:
     return scope.module is not None and any(value is leaf for value in vars(scope.module).values())
-
-
-def _owner(array: np.ndarray) -> np.ndarray:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
