@@ -13,8 +13,8 @@ from tinygrad_tf.threads import VARIABLES
 from . import layout
 
 PACKAGES = {  # name -> what it is for
-    "matplotlib": "loss curves", "safetensors": "checkpoints", "marimo": "the lessons",
-    "numba": "faster kernels",
+    "matplotlib": "loss curves", "safetensors": "checkpoints", "marimo": "the lessons", "anywidget": "their figures",
+    "tokenizers": "the tokenizers of public checkpoints", "numba": "faster kernels",
 }  # fmt: skip
 
 

@@ -156,7 +156,7 @@ class _Writer:
             said.append(f"×{edge.count}")
         if self.options.grads == "edges" and edge.grad is not None:
             if not kinds:
-                width = 5.0 if edge.grad.nonfinite else self.width(edge.grad.norm)
+                width = 4.0 if edge.grad.nonfinite else self.width(edge.grad.norm)
                 look |= {"class_": "gradient", "color": self.theme(BLUE), "penwidth": width}
             look["dir"] = "back"
             said.append(size(edge.grad))
@@ -168,10 +168,10 @@ class _Writer:
         return f"{quoted(source)} -> {quoted(target)}" + attributes(**look)
 
     def width(self, norm: float) -> float:
-        """Points: 5 for the largest gradient, less by one for each factor of ten below it, at least 0.5."""
+        """Points: 4, as a skip, for the largest gradient, less by one for each factor of ten below it, at least 0.5."""
         if norm <= 0 or self.loudest <= 0:
             return 0.5
-        return max(0.5, 5 + math.log10(norm / self.loudest))
+        return max(0.5, 4 + math.log10(norm / self.loudest))
 
     def way_in(self, source: str, door: str) -> str:
         """The line from a node of the stream to a door, or from a door to the next one inside it."""

@@ -5,7 +5,7 @@
     lens(reading, labels, vocabulary).save("lens.png")
     contributions(reading.attribution(token), position=-1).save("logit.svg")
 
-labels: what stands at each position, for the axes. vocabulary: id -> the words for it, a list or a function.
+labels: what stands at each position, for the axes. vocabulary: id -> the words for it: a Vocabulary, a list or a function.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plot:
         """Write .svg, .png or .pdf. ValueError for another ending."""
         path = Path(path)
         if path.suffix.lower() not in ENDINGS:
-            raise ValueError(f"a plot is written as .svg, .png or .pdf, not as {path.suffix or 'a file without an ending'!r}")
+            raise ValueError(f"a plot is written as .svg, .png or .pdf, not as {path.suffix or 'a file without an ending'}")
         path.write_bytes(self.render(path.suffix.lower()))
         return path
 
@@ -64,8 +64,12 @@ def maps(reading: Reading | Mapping[str, np.ndarray], name: str, labels: Sequenc
     reading: a Reading, or the maps that `attention_maps` gives. effects: `head_effects` of the same model; each map then says
     what the loss does without that head. text: which of the batch.
     """
+    if not isinstance(reading, Reading) and name not in reading:
+        raise ValueError(f"{name!r} is no attention layer here; there are: {', '.join(reading)}")
     weights = (reading.maps(name) if isinstance(reading, Reading) else reading[name])[text]  # (H, T, S)
     heads, t, s = weights.shape
+    if labels is not None:
+        _check_labels(labels, max(t, s))
     change = {head.path: head.change for head in effects.heads} if effects is not None else {}
     side = max(1.9, 0.16 * max(t, s)) if labels is not None else 1.9
     columns = min(heads, 4 if side < 3 else 2)
@@ -88,7 +92,9 @@ def maps(reading: Reading | Mapping[str, np.ndarray], name: str, labels: Sequenc
         figure.colorbar(image, ax=grid, label="weight", shrink=0.7)
         figure.suptitle(name, fontsize=11)
 
-    return Plot((0.9 + columns * (side + 0.25), 0.4 + rows * (side + (0.6 if change else 0.45))), draw)
+    room = _height(labels or (), 0.16)  # of words that stand below, and lie to the left
+    size = (0.9 + room + columns * (side + 0.25), 0.4 + room + rows * (side + (0.6 if change else 0.45)))
+    return Plot(size, draw)
 
 
 def lens(reading: Reading, labels: Sequence[Any], vocabulary: Callable[[int], Any] | Sequence[Any], text: int = 0) -> Plot:
@@ -97,8 +103,12 @@ def lens(reading: Reading, labels: Sequence[Any], vocabulary: Callable[[int], An
     The stream flows upwards: the embedding is the lowest row, what the model itself says the highest.
     """
     said = {name: p[text] for name, p in reading.lens().items()}  # (T, V) each
-    words = vocabulary if callable(vocabulary) else vocabulary.__getitem__
+    words = next(each for each in (getattr(vocabulary, "decode", None), vocabulary if callable(vocabulary) else None,
+                                   getattr(vocabulary, "__getitem__", None)) if each is not None)  # fmt: skip
     names, t = list(said), next(iter(said.values())).shape[0]
+    _check_labels(labels, t)
+    said_words = [shown(words(int(token))) for p in said.values() for token in p.argmax(-1)]
+    wide = max(0.5, 0.11 * max(map(len, said_words)))  # inches a column
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -110,14 +120,14 @@ def lens(reading: Reading, labels: Sequence[Any], vocabulary: Callable[[int], An
                 axes.text(j, i + 0.14, shown(words(int(token))), ha="center", va="center", color=ink, parse_math=False)
                 axes.text(j, i - 0.28, f"{best[i, j]:.2f}", ha="center", va="center", color=ink, fontsize=7)
         axes.set_yticks(range(len(names)), ["embedding", *(f"after {name}" for name in names[1:])])
-        axes.set_xticks(range(t), [shown(label) for label in labels], parse_math=False)
+        _across(axes, [shown(label) for label in labels], wide)
         axes.set_xlabel("what the model has read up to here")
         axes.set_title("the likeliest next token, if the stream ended here", fontsize=11)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
         figure.colorbar(image, ax=axes, label="its probability")
 
-    return Plot((2.6 + 0.5 * t, 1.5 + 0.48 * len(names)), draw)
+    return Plot((2.6 + wide * t, 1.5 + 0.48 * len(names) + _height(labels, wide)), draw)
 
 
 def contributions(parts: Mapping[str, np.ndarray], text: int = 0, position: int = -1, title: str = "") -> Plot:
@@ -161,8 +171,24 @@ def _ticks(axes: Any, labels: Sequence[Any] | None, t: int, s: int, first: bool,
         axes.set_yticks([0, t - 1])
         return
     names = [shown(label) for label in labels]
-    axes.set_xticks(range(s), names[:s] if last else [""] * s, parse_math=False)
+    _across(axes, names[:s] if last else [""] * s, 0.16)
     axes.set_yticks(range(t), names[-t:] if first else [""] * t, parse_math=False)
+
+
+def _across(axes: Any, words: list[str], wide: float) -> None:
+    """Words under columns of that many inches, upright where they are too long to lie."""
+    axes.set_xticks(range(len(words)), words, rotation=90 if _height(words, wide) else 0, parse_math=False)
+
+
+def _height(words: Sequence[Any], wide: float) -> float:
+    """Inches that the longest of these words takes when it stands; 0 if they lie."""
+    longest = max((len(shown(word)) for word in words), default=0)
+    return 0.09 * longest if 0.09 * longest > wide else 0.0
+
+
+def _check_labels(labels: Sequence[Any], count: int) -> None:
+    if len(labels) != count:
+        raise ValueError(f"{len(labels)} labels for {count} positions: each has one")
 
 
 def _signed(value: float) -> str:

@@ -1,8 +1,6 @@
 """The page in a real Chromium, opened from disk: no request, no message of the console, every key, every number."""
 
 import re
-import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,47 +15,7 @@ from viz.collapse import view
 from viz.graph import Graph
 from viz.style import Options
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-MISSING = "pages not opened in a browser (needs a Chromium on the PATH and: pip install -e '.[browser]')"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None or find_spec("playwright") is None, reason=MISSING),
-]
 EVIL = "</script><img src=x onerror=document.title='broken'>"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(chromium, tmp_path):
-    """open(text of a page) -> the page; at the end, no request but for the file and no message of the console."""
-    contexts, heard, asked = [], [], []
-
-    def open_page(text: str, **settings):
-        path = tmp_path / f"page{len(contexts)}.html"
-        path.write_text(text, encoding="utf-8")
-        context = chromium.new_context(viewport=settings.pop("viewport", {"width": 1280, "height": 800}), **settings)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: heard.append(message.text))
-        page.on("pageerror", lambda error: heard.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert heard == []
-    assert [url for url in asked if not re.match(r"file:.*/page\d\.html$|about:srcdoc$", url)] == []
 
 
 SEEN = """() => {

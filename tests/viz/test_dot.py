@@ -196,8 +196,8 @@ def test_the_width_of_an_edge_tells_the_size_of_its_gradient():
         if "penwidth" in line:
             widths[edge.source, edge.target, edge.grad.norm] = float(line.split('penwidth="')[1].split('"')[0])
     by_norm = {norm: width for (_, _, norm), width in widths.items()}
-    assert by_norm[101.0] == 5 and by_norm[100.0] == pytest.approx(5, abs=0.01)
-    assert by_norm[1.0] == pytest.approx(5 - np.log10(101), abs=0.01)
+    assert by_norm[101.0] == 4 and by_norm[100.0] == pytest.approx(4, abs=0.01)
+    assert by_norm[1.0] == pytest.approx(4 - np.log10(101), abs=0.01)
 
 
 def test_a_folded_run_has_a_rail_that_says_its_skips():

@@ -56,7 +56,7 @@ def test_the_same_numbers_give_the_same_bytes(plots, name, tmp_path):
         assert path.read_bytes() == plot.render(ending)
     assert (tmp_path / "plot.svg").read_text(encoding="utf-8") == plot._repr_svg_()
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"\.svg, \.png or \.pdf, not as '\.gif'"):
+    with pytest.raises(ValueError, match=r"\.svg, \.png or \.pdf, not as \.gif"):
         plot.save(tmp_path / "plot.gif")
 
 
@@ -104,3 +104,17 @@ def test_importing_it_loads_no_matplotlib():
     code = "import sys, viz.reading; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_long_labels_stand_and_a_wrong_number_of_them_is_told(reading):
+    from viz.reading import _height
+
+    long = ["electromagnetic"] * 6
+    assert _height(LABELS, 0.16) == 0.0
+    assert lens(reading, long, VOCABULARY).size[1] > lens(reading, LABELS, VOCABULARY).size[1]
+    assert "rotate(-90)" in lens(reading, long, VOCABULARY).render().decode()
+    for plot in (lambda labels: lens(reading, labels, VOCABULARY), lambda labels: maps(reading, "blocks.0.attn", labels)):
+        with pytest.raises(ValueError, match="5 labels for 6 positions"):
+            plot(LABELS[:5])
+    with pytest.raises(ValueError, match="'blocks.7.attn' is no attention layer here; there are: blocks.0.attn"):
+        maps({"blocks.0.attn": reading.maps("blocks.0.attn")}, "blocks.7.attn")

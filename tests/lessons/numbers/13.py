@@ -1,0 +1,26 @@
+"""What the systems page says lesson 13 must give; published sizes from the files of the models."""
+
+EXPECTED = {
+    "S27 order of the norms": ("post", 0),
+    "S27 positions": ("learned", 0),
+    "S27 pairs of positions that see each other, of 25": (25, 0),
+    "S27 bert-base": (109_482_240, 0),
+    "S27 bert-large": (335_141_888, 0),
+    "S28 GPT-2": ("pre-norm, layer, gelu_tanh, learned", 0),
+    "S28 GPT-2: head tied to the embedding": (True, 0),
+    "S28 modern": ("pre-norm, rms, swiglu, rotary", 0),
+    "S28 modern: heads of queries for one of keys": (4, 0),
+    "S28 no output moves before the change": (True, 0),
+    "S29 2017": ("post-norm, layer, relu, sinusoidal", 0),
+    "S29 every position of the target sees all of the source": (True, 0),
+    "S29 the target sees its own past alone": (True, 0),
+    "S29 Whisper": ("pre-norm, sinusoidal_halves and learned", 0),
+    "S30 gpt2": (124_439_808, 0),
+    "S30 gpt2-medium": (354_823_168, 0),
+    "S30 gpt2-large": (774_030_080, 0),
+    "S30 gpt2-xl": (1_557_611_200, 0),
+    "S30 sizes that are public": (19, 0),
+    "S30 sizes that are public and are met": (19, 0),
+    "S30 every named model runs at reduced width": (True, 0),
+    "S30 Mimi starts its updates at": (0.01, 0),
+}

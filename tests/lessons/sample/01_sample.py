@@ -1,0 +1,6 @@
+"""Sample
+
+Does the checker say what happened?
+
+Systems: S1
+"""
