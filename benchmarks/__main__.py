@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import machine, measure, tables
+from . import crossover, machine, measure, tables
 from .processes import WorkerError
 from .sizes import SIZES
 
@@ -28,6 +28,7 @@ class What(StrEnum):
     memory = "memory"
     profile = "profile"
     drawing = "drawing"
+    crossover = "crossover"
 
 
 class SizeName(StrEnum):
@@ -39,7 +40,7 @@ class SizeName(StrEnum):
 
 @app.command()
 def main(
-    what: Annotated[What, typer.Argument(help="What to measure; all: everything but the profile.")] = What.all,
+    what: Annotated[What, typer.Argument(help="What to measure; all: all but the profile and the crossover.")] = What.all,
     size: Annotated[SizeName, typer.Option(help="Size of the model and its batch.")] = SizeName.all,
     threads: Annotated[int, typer.Option(help="Threads that each framework may use.", min=1)] = 2,
     pairs: Annotated[int, typer.Option(help="Turns for each framework.", min=1)] = 10,
@@ -57,7 +58,7 @@ def main(
     tables.machine(facts, threads)
     results: list[dict[str, Any]] = []
     for name, (measurements, show) in _measurements(sizes, plan, shapes).items():
-        if what != name and (what != "all" or name == "profile"):
+        if what != name and (what != "all" or name in ("profile", "crossover")):
             continue
         first = len(results)
         for result in measurements:
@@ -75,6 +76,7 @@ def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool) -> dict[st
         "generation": ((measure.generation(size, t, plan) for size in sizes for t in TEMPERATURES), tables.generations),
         "memory": ((measure.memory(size, plan) for size in sizes), tables.memories),
         "drawing": (_drawing(sizes, plan), tables.drawings),
+        "crossover": (crossover.measurements(plan.pairs), crossover.show),
         "profile": ((measure.profile(size, plan, shapes) for size in sizes), tables.profiles),
     }
 

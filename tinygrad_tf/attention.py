@@ -1,9 +1,10 @@
 """Softmax attention in blocks of queries: the T x S matrix of weights never exists.
 
-A block of queries meets only the keys that it may look at, its weights are complete, so the softmax is the ordinary one; then
-the weights are dropped. Backward makes them again from the scores and one number for each query, the logarithm of its sum (as
-FlashAttention, Dao et al. 2022, without its second level of blocks). Up to KEEP keys the blocks' weights are kept for backward:
-there, making them again costs more time than they cost memory.
+A block of queries meets only the keys that one of them may look at: up to its last query where the future is hidden, and from
+the window of its first one on. Its weights are complete, so the softmax is the ordinary one; then they are dropped. Backward
+makes them again from the scores and one number for each query, the logarithm of its sum (as FlashAttention, Dao et al. 2022,
+without its second level of blocks). Where no block has more than KEEP keys the weights are kept for backward: making them again
+costs more time there than they cost memory.
 
 Scores lie with keys along the rows and queries along the columns, (..., keys, queries): NumPy's largest and sum over the last
 axis, when that is short, take three times as long as over the one before it.
@@ -20,27 +21,32 @@ import numpy as np
 from .threads import in_parts
 
 BLOCK = 64  # queries in a block: with 32 the calls cost more, with 128 the masked half does
-KEEP = 256  # keys up to which the weights stay until backward
+KEEP = 256  # keys of a block up to which the weights stay until backward
 CHUNK = 1 << 18  # scores worked on at a time: what fits a core's cache beside keys and values
 
 
-def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
-    """(B, H, T, E), and for backward: (the blocks, whether weights are kept, for each block its weights or logarithms)."""
+def attend(q, k, v, how, scale, block, dropout, seed):
+    """(B, H, T, E), and for backward: (blocks, most keys in one, whether weights are kept, each block's weights or logarithms).
+
+    how: (bias, added, mask, since, causal) of `fused.attention`, None for what is not there.
+    """
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     if k.shape != (b, groups, s, d) or h % groups:
         raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape} are not (B, H, T, D), (B, G, S, D), (B, G, S, E)")
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
-    keep, chunks = s <= KEEP, _chunks(b, h, t, s, causal, block)
+    chunks, widest = _chunks(b, h, t, s, how[3:], block)
+    keep = widest <= KEEP
     out, saved = _like(b, h, t, e, q.dtype), [None] * sum(map(len, chunks))
 
     def look(number, at, rows, keys):
-        w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, :keys], bias, mask, causal, at, rows, keys)
-        top = np.maximum.reduce(w, axis=-2, keepdims=True) if keys else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
-        if mask is not None or causal is not None or bias is not None:
+        w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, keys], how, at, rows, keys)
+        n = w.shape[-2]
+        top = np.maximum.reduce(w, axis=-2, keepdims=True) if n else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
+        if any(part is not None for part in how):
             top[top == -np.inf] = 0  # a query that may look nowhere
         w -= top
         np.exp(w, out=w)
-        total = np.ones((1, keys), w.dtype) @ w
+        total = np.ones((1, n), w.dtype) @ w
         total[total == 0] = 1
         if keep:
             w /= total
@@ -50,15 +56,15 @@ def attend(q, k, v, bias, mask, causal, scale, block, dropout, seed):
             saved[number] = top
         if dropout:
             w = w * dropped(w.shape, dropout, seed, number, w.dtype)
-        read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, :keys], out=_grouped(out[at, :, rows], groups))
+        read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, keys], out=_grouped(out[at, :, rows], groups))
         if not keep:
             read /= total.swapaxes(-1, -2)
 
-    _each(look, chunks, b * h * t * s)
-    return out, (chunks, keep, saved)
+    _each(look, chunks, b * h * t * widest)
+    return out, (chunks, widest, keep, saved)
 
 
-def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out):
+def attend_back(g, q, k, v, how, scale, dropout, seed, saved, out):
     """(dq, dk, dv) or (dq, dk, dv, dbias).
 
     With w the weights and a_ij = g_i . v_j:  dv = w^T g;  dscores = w * (a - sum_j w_ij a_ij), and that sum is g_i . out_i;
@@ -68,20 +74,20 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
     dq = _like(b, h, t, d, q.dtype)
     dk, dv = _like(b, groups, s, d, q.dtype, np.zeros), _like(b, groups, s, e, q.dtype, np.zeros)
-    dbias = None if bias is None else np.zeros(bias.shape, bias.dtype)
-    chunks, keep, kept = saved
+    dbias = None if how[0] is None else np.zeros(how[0].shape, how[0].dtype)
+    chunks, widest, keep, kept = saved
 
     def look_back(number, at, rows, keys):
         qs, gs = _grouped(q[at, :, rows] * scale, groups), _grouped(g[at, :, rows], groups)
-        ks, vs = k[at, :, None, :keys], v[at, :, None, :keys]
+        ks, vs = k[at, :, None, keys], v[at, :, None, keys]
         if keep:
             w = kept[number]
         else:
-            w = _scores(qs, ks, bias, mask, causal, at, rows, keys)
+            w = _scores(qs, ks, how, at, rows, keys)
             w -= kept[number]
             np.exp(w, out=w)
         left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
-        dv[at, :, :keys] += _over_group(np.matmul(w if left is None else w * left, gs))
+        dv[at, :, keys] += _over_group(np.matmul(w if left is None else w * left, gs))
         ds = np.matmul(vs, gs.swapaxes(-1, -2))
         if left is not None:
             ds *= left
@@ -89,11 +95,11 @@ def attend_back(g, q, k, v, bias, mask, causal, scale, dropout, seed, saved, out
         ds *= w
         if dbias is not None:
             _add_part(dbias, ds.reshape(ds.shape[0], h, *ds.shape[-2:]).swapaxes(-1, -2), at, rows, keys)
-        dk[at, :, :keys] += _over_group(np.matmul(ds, qs))
+        dk[at, :, keys] += _over_group(np.matmul(ds, qs))
         dqs = np.matmul(ds.swapaxes(-1, -2), ks, out=_grouped(dq[at, :, rows], groups))
         dqs *= scale
 
-    _each(look_back, chunks, b * h * t * s if dbias is None else 0)  # a bias may serve all chunks: they add to it in turn
+    _each(look_back, chunks, b * h * t * widest if dbias is None else 0)  # a bias may serve all chunks: they add to it in turn
     return (dq, dk, dv) if dbias is None else (dq, dk, dv, dbias)
 
 
@@ -103,28 +109,36 @@ def dropped(shape, p, seed, number, dtype):
     return (drawn >= p) * dtype.type(1 / (1 - p) if p < 1 else 0)
 
 
-def dropped_everywhere(b, h, groups, t, s, causal, block, p, seed, dtype):
+def dropped_everywhere(b, h, groups, t, s, band, block, p, seed, dtype):
     """(B, H, T, S)   the same for all blocks at once: what the composed twin uses."""
     whole = np.zeros((b, h, t, s), dtype)
-    for number, at, rows, keys in chain(*_chunks(b, h, t, s, causal, block)):
-        shape = (at.stop - at.start, groups, h // groups, keys, rows.stop - rows.start)
+    for number, at, rows, keys in chain(*_chunks(b, h, t, s, band, block)[0]):
+        shape = (at.stop - at.start, groups, h // groups, keys.stop - keys.start, rows.stop - rows.start)
         part = dropped(shape, p, seed, number, whole.dtype)
-        whole[at, :, rows, :keys] = part.reshape(shape[0], h, *shape[3:]).swapaxes(-1, -2)
+        whole[at, :, rows, keys] = part.reshape(shape[0], h, *shape[3:]).swapaxes(-1, -2)
     return whole
 
 
-def _chunks(b, h, t, s, causal, block) -> list[list[tuple[int, slice, slice, int]]]:
-    """For each chunk of batch entries, its blocks: (number, batch entries, queries, how many keys these may look at)."""
+def _chunks(b, h, t, s, band, block) -> tuple[list[list[tuple[int, slice, slice, slice]]], int]:
+    """For each chunk of batch entries, its blocks: (number, batch entries, queries, the keys that one of these may look at).
+
+    And the largest number of keys in a block. band: (since, causal) of `fused.attention`.
+    """
     block = block or BLOCK
-    size, chunks, number = max(1, CHUNK // max(1, h * min(block, t) * s)), [], 0
-    for first in range(0, b, size):
-        at, blocks = slice(first, min(first + size, b)), []
-        for i in range(0, t, block):
-            rows = slice(i, min(i + block, t))
-            blocks.append((number, at, rows, s if causal is None else min(max(rows.stop + causal, 0), s)))
-            number += 1
-        chunks.append(blocks)
-    return chunks
+    parts = [(slice(i, min(i + block, t)), _keys(i, min(i + block, t), s, *band)) for i in range(0, t, block)]
+    widest = max((keys.stop - keys.start for _, keys in parts), default=0)
+    size = max(1, CHUNK // max(1, h * min(block, t) * widest))
+    chunks = []
+    for n, first in enumerate(range(0, b, size)):
+        at = slice(first, min(first + size, b))
+        chunks.append([(n * len(parts) + i, at, rows, keys) for i, (rows, keys) in enumerate(parts)])
+    return chunks, widest
+
+
+def _keys(first, stop, s, since, causal) -> slice:
+    """Those of s keys that at least one of the queries first ... stop - 1 may look at."""
+    end = s if causal is None else min(max(stop + causal, 0), s)
+    return slice(0 if since is None else min(max(first + since, 0), end), end)
 
 
 def _each(work, chunks, scores):
@@ -137,26 +151,35 @@ def _each(work, chunks, scores):
     in_parts(part, chunks, numbers=scores)
 
 
-def _scores(q, k, bias, mask, causal, at, rows, keys):
+def _scores(q, k, how, at, rows, keys):
     """(b, G, R, n, D) scaled, (b, G, 1, keys, D) -> (b, G, R, keys, n)   -inf where a query may not look"""
+    bias, added, mask, since, causal = how
     s = np.matmul(k, q.swapaxes(-1, -2))
     flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2], *s.shape[-2:])  # (b, H, keys, n)
-    if bias is not None:
-        flat += np.ascontiguousarray(_part(bias, at, rows, keys).swapaxes(-1, -2))
+    for numbers in (bias, added):
+        if numbers is not None:
+            flat += np.ascontiguousarray(_part(numbers, at, rows, keys).swapaxes(-1, -2))
     if mask is not None:
         np.copyto(flat, -np.inf, where=~_part(mask, at, rows, keys).swapaxes(-1, -2))
     if causal is not None:
         first = rows.start + causal + 1  # the first key that the first query may not look at
-        if first < keys:
-            start = max(first, 0)
-            s[..., start:, :] += _hidden(keys - start, rows.stop - rows.start, first - start, s.dtype)
+        if first < keys.stop:
+            start = max(first, keys.start)
+            s[..., start - keys.start :, :] += _hidden(keys.stop - start, rows.stop - rows.start, first - start, s.dtype, True)
+    if since is not None:
+        end = min(rows.stop - 1 + since, keys.stop)  # from here on the last query may look, and so may all
+        if end > keys.start:
+            first = rows.start + since - keys.start
+            s[..., : end - keys.start, :] += _hidden(end - keys.start, rows.stop - rows.start, first, s.dtype, False)
     return s
 
 
 @lru_cache(256)
-def _hidden(keys, queries, first, dtype):
-    """(keys, queries)   what to add to scores: query i looks at keys less than first + i alone, -inf at the others"""
-    return np.where(np.tri(queries, keys, first - 1, dtype=bool), dtype.type(0), dtype.type(-np.inf)).T.copy()
+def _hidden(keys, queries, first, dtype, behind):
+    """(keys, queries)   what to add to scores, 0 or -inf: of query i, the keys from first + i on are hidden if `behind`, else
+    those before"""
+    before = np.tri(queries, keys, first - 1, dtype=bool)
+    return np.where(before if behind else ~before, dtype.type(0), dtype.type(-np.inf)).T.copy()
 
 
 def _part(full, at, rows, keys):
@@ -164,7 +187,7 @@ def _part(full, at, rows, keys):
     full = full.reshape((1,) * (4 - full.ndim) + full.shape)
     full = full[at] if full.shape[0] > 1 else full
     full = full[:, :, rows] if full.shape[2] > 1 else full
-    return full[..., :keys] if full.shape[3] > 1 else full
+    return full[..., keys] if full.shape[3] > 1 else full
 
 
 def _add_part(dbias, ds, at, rows, keys):

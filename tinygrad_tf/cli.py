@@ -128,7 +128,7 @@ def sample(
     ids = vocabulary.encode(prompt or trained.start)
     cost = GenerationStats()
     new = generate(trained.model, ids, tokens, temperature=temperature, top_k=top_k, top_p=top_p,
-                   generator=np.random.default_rng(seed), cache=cache, stats=cost)
+                   generator=np.random.default_rng(seed), cache=cache, stats=cost, stop=vocabulary.ends)
     sys.stdout.write(printable(prompt, sys.stdout))
     for piece in until(vocabulary.stream(new, ids), stop or ()):
         sys.stdout.write(printable(piece, sys.stdout))

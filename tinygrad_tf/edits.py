@@ -11,11 +11,12 @@ after an exception, they are gone. Blocks nest; of two changes to one thing the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,12 @@ from .writes import attention_maps
 
 def zeroed(model: nn.Module, *paths: str, positions: Any = None) -> Any:
     """Inside, the outputs of these modules or heads are zero; as `replaced(model, paths, 0)`."""
-    return replaced(model, paths, 0, positions=positions)
+    given = [each for path in paths for each in (path if isinstance(path, (list, tuple)) else [path])]
+    return replaced(model, given, 0, positions=positions)
 
 
 @contextmanager
-def replaced(model: nn.Module, paths: str | tuple[str, ...], with_: Any, positions: Any = None) -> Iterator[None]:
+def replaced(model: nn.Module, paths: str | Sequence[str], with_: Any, positions: Any = None) -> Iterator[None]:
     """Inside, `with_` stands in the place of what these modules return, or of what these heads read.
 
     paths: a dotted path, that of an attention layer with `.heads.3` for a head, a pattern such as "blocks.*.attn", or several.
@@ -46,23 +48,25 @@ def replaced(model: nn.Module, paths: str | tuple[str, ...], with_: Any, positio
     ValueError, with near names, for a path that names nothing.
     """
     with ExitStack() as stack:
-        for module, head in find(model, paths).values():
+        for path, (module, head) in find(model, paths).items():
             if head is None:
-                change = lambda module, args, out: _each(out, lambda x: _put(x, with_, positions))
+                change = lambda module, args, out, path=path: _each(out, lambda x: _put(path, x, with_, positions))
                 stack.callback(module.register_forward_hook(change).remove)
             else:
                 width = module.out_proj.in_features // module.n_head
                 columns = slice(head * width, (head + 1) * width)
-                swap = lambda _, args, columns=columns: (_put(args[0], with_, positions, columns), *args[1:])
+                swap = lambda _, args, path=path, columns=columns: (_put(path, args[0], with_, positions, columns), *args[1:])
                 stack.callback(module.out_proj.register_forward_pre_hook(swap).remove)
         yield
 
 
-def find(model: nn.Module, patterns: str | tuple[str, ...] | list[str]) -> dict[str, tuple[Any, int | None]]:
+def find(model: nn.Module, patterns: str | Sequence[str]) -> dict[str, tuple[Any, int | None]]:
     """Path -> (module, None) or (attention layer, number of the head), for all that match a pattern."""
     names = parts(model)
     found: dict[str, tuple[Any, int | None]] = {}
-    for pattern in (patterns,) if isinstance(patterns, str) else patterns:
+    for pattern in (patterns,) if isinstance(patterns, str) or patterns is None else patterns:
+        if not isinstance(pattern, str):
+            raise TypeError(f"a path is a text such as 'blocks.0.attn', not {pattern!r}")
         hits = {path: part for path, part in names.items() if fnmatchcase(path, pattern)}
         if not hits and any(path.startswith(pattern + ".") for path in names):
             raise ValueError(f"{pattern!r} is a list, which has no output: name what is in it, as {pattern}.*")
@@ -96,18 +100,24 @@ def _each(out: Any, change: Callable) -> Any:
     return type(out)(_each(part, change) for part in out) if type(out) in (list, tuple) else out
 
 
-def _put(x: Any, with_: Any, positions: Any, columns: slice = slice(None)) -> Any:
+def _put(path: str, x: Any, with_: Any, positions: Any, columns: slice = slice(None)) -> Any:
     """x (..., T, d) with some columns at some positions replaced: left out, not multiplied by 0, since 0 * inf is no zero."""
     old = x[..., columns]
     new = with_(old) if callable(with_) else with_
-    if np.broadcast_shapes(np.shape(as_array(new)), old.shape) != old.shape:
-        raise ValueError(f"what is to stand in the place of {old.shape} has the shape {np.shape(as_array(new))}")
+    shape = np.shape(as_array(new))
+    try:
+        fits = np.broadcast_shapes(shape, old.shape) == old.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{path}: its output has the shape {old.shape}, and {shape} does not broadcast to it")
     rows: Any = slice(None)
     if positions is not None:
         try:
-            rows = np.unique(np.arange(x.shape[-2])[positions])
+            rows = np.unique(np.arange(x.shape[-2])[list(positions) if isinstance(positions, tuple) else positions])
         except IndexError:
-            raise IndexError(f"positions={positions!r} in a call of {x.shape[-2]} positions") from None
+            length = x.shape[-2]
+            raise IndexError(f"{path}: positions={positions!r} are not among the {length} positions of this call") from None
         full = new.expand(*old.shape) if isinstance(new, Traced) else np.broadcast_to(new, old.shape)  # type: ignore[attr-defined]
         new = full[..., rows, :]
     return ops.put(x, new, index=(..., rows, columns))
@@ -143,10 +153,11 @@ class HeadEffects:
 def head_effects(model: Any, *given: Any, paths: str = "*.heads.*") -> HeadEffects:
     """Zero each head in turn and measure `model.loss(*given)`; beside it, the head's map in the run as it is.
 
-    given: ids and targets, or source, ids and targets of an encoder-decoder. A map shows where a head looks. Whether that
-    matters is in the change: a sharp map may come with a change near 0.
+    given: what `model.loss` takes, masks included: ids and targets, or source, ids and targets of an encoder-decoder. A map
+    shows where a head looks. Whether that matters is in the change: a sharp map may come with a change near 0.
     """
-    maps = attention_maps(model, *given[:-1])
+    named = signature(model.loss).bind(*given).arguments  # forward takes the same names, but no targets
+    maps = attention_maps(model, **{name: value for name, value in named.items() if name not in ("targets", "ignore_index")})
     with evaluating(model):
         loss = model.loss(*given).item()
         heads = []

@@ -9,6 +9,7 @@ was kept is valid any more, and the whole window is computed again for every tok
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -
     """Raises ValueError for settings that `sample_token` does not take."""
     if not 0 <= temperature < np.inf:
         raise ValueError(f"temperature must be 0 (greedy) or a positive number, not {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top-k must be at least 1, not {top_k}")
+    if top_k is not None and (top_k < 1 or top_k != int(top_k)):
+        raise ValueError(f"top-k must be a whole number, at least 1, not {top_k}")
     if top_p is not None and not top_p >= 0:
         raise ValueError(f"top-p must be at least 0, and from 1 on keeps every character, not {top_p}")
 
@@ -86,13 +87,33 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
 
 def padded(rows: Sequence[Any], value: int = 0, left: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Rows of different lengths -> ids (B, T) and mask (B, T), true where a token stands and false where padding does."""
-    rows = [np.asarray(row, dtype=np.int64) for row in rows]
+    rows = [whole_numbers(row, "ids of a text") for row in rows]
     longest = max(map(len, rows))
     ids, mask = np.full((len(rows), longest), value), np.zeros((len(rows), longest), bool)
     for i, row in enumerate(rows):
         place = slice(longest - len(row), longest) if left else slice(len(row))
         ids[i, place], mask[i, place] = row, True
     return ids, mask
+
+
+def whole_numbers(ids: Any, what: str) -> np.ndarray:
+    """Ids (T,) as int64. ValueError if they are anything else: 5.7 is no id, and neither is True."""
+    try:
+        array = np.asarray(ids)
+    except (ValueError, OverflowError):  # rows of different lengths, or a number beyond 64 bits
+        array = np.asarray(ids, object)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        shown = repr(ids) if len(repr(ids)) <= 60 else f"{array.dtype} of shape {array.shape}"
+        raise ValueError(f"{what} are one row of whole numbers, not {shown}")
+    return array.astype(np.int64)
+
+
+def check_decodes(model: Any, who: str) -> None:
+    """Raises TypeError for a model that does not say what comes next, or only together with a source."""
+    takes = signature(getattr(model, "forward", model.__call__)).parameters
+    if "cache" not in takes:
+        raise TypeError(f"{who} needs a Decoder, not {type(model).__name__}"
+                        + ("; translate.Reader(model, sources) is one" if "source" in takes else ""))  # fmt: skip
 
 
 @contextmanager
@@ -117,10 +138,11 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
     The prompt `ids` may be longer than the context, but not empty. Prompts of different lengths are a list of rows: the
     shorter ones get padding on their left, which nothing looks at, so each goes on as it would alone. `cache=False` computes
     the whole window for every token; the tokens are the same. A text is over after a `stop` token, which it then repeats
-    until all others are over too. `generator` may be a list, one for each text. Between two tokens the model is in the
-    caller's mode and the tape is as the caller left it. Each call has a cache of its own. Raises ValueError for bad settings
-    at once, and for logits that are not finite at the step where they appear.
+    until all others are over too; nothing is computed for it any more. `generator` may be a list, one for each text. Between
+    two tokens the model is in the caller's mode and the tape is as the caller left it. Each call has a cache of its own.
+    Raises ValueError for bad settings at once, and for logits that are not finite at the step where they appear.
     """
+    check_decodes(model, "generate")
     ids, real = _prompts(ids)
     check_sampling(temperature, top_k, top_p)
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0 or ids.dtype.kind not in "iu":
@@ -131,29 +153,36 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
         raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
     texts = np.atleast_2d(ids).astype(np.int64)
     generators = list(generator) if isinstance(generator, (list, tuple)) else [generator] * len(texts)
+    if temperature > 0 and not all(isinstance(each, np.random.Generator) for each in generators):
+        raise TypeError(f"a generator is np.random.default_rng(seed), not {generator!r}")
     if len(generators) != len(texts):
         raise ValueError(f"{len(generators)} generators for {len(texts)} texts: one for each, or one for all")
     how = [(temperature, top_k, top_p, each) for each in generators]
-    tokens = _tokens(model, texts, real, n, how, cache, stats or GenerationStats(), np.atleast_1d(np.array(stop, np.int64)))
+    tokens = _tokens(model, texts, real, n, how, cache, stats or GenerationStats(),
+                     whole_numbers([stop] if np.ndim(stop) == 0 else stop, "stop tokens"))  # fmt: skip
     return tokens if ids.ndim == 2 else (int(token[0]) for token in tokens)
 
 
 def _prompts(ids: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The prompts as one array; if they differ in length, padded on the left, with the mask of what is no padding."""
-    if isinstance(ids, (list, tuple)) and all(np.ndim(row) == 1 for row in ids) and len(set(map(len, ids))) > 1:
-        rows = [np.asarray(row) for row in ids]
-        if all(row.size and row.dtype.kind in "iu" for row in rows):
-            return padded(rows, left=True)
-        raise ValueError("each of several prompts is whole numbers (T,), T at least 1")
-    return np.asarray(ids), None
+    rows = isinstance(ids, (list, tuple)) and any(isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) for row in ids)
+    if not rows:
+        return np.asarray(ids), None
+    ids, real = padded(ids, left=True)
+    if not real.any(axis=1).all():
+        raise ValueError("each of several prompts has at least one token")
+    return ids, None if real.all() else real
 
 
 def _tokens(model: Any, text: np.ndarray, real: np.ndarray | None, n: int, how: list[tuple], cache: bool,
             stats: GenerationStats, stop: np.ndarray) -> Iterator[np.ndarray]:
-    """text (B, T), growing; real (B, T): where no padding stands; how: settings of `sample_token`, for each text."""
+    """text (B, T), growing; real (B, T): where no padding stands; how: settings of `sample_token`, for each text.
+
+    From the step on at which some are over, all of these have rows for the others alone, as the cache has.
+    """
     size = model.config.block_size
     kept = model.new_cache(batch=len(text)) if cache else None
-    over = np.zeros(len(text), bool)
+    alive, latest = np.arange(len(text)), text[:, -1].copy()
     seen = 0  # positions of the text that have been through the model at least once
     for step in range(n):
         window = text[:, -size:]
@@ -173,12 +202,23 @@ def _tokens(model: Any, text: np.ndarray, real: np.ndarray | None, n: int, how: 
         stats.recomputed += window.shape[1] - new
         stats.cache_bytes = max(stats.cache_bytes, kept.nbytes if kept is not None else 0)
         try:
-            chosen = [last if done else sample_token(row, *own) for row, last, done, own in zip(logits, text[:, -1], over, how)]
+            latest[alive] = [sample_token(row, *how[i]) for row, i in zip(logits, alive)]
         except ValueError as error:
             raise ValueError(f"new token {step + 1}: {error}") from None
-        text = np.concatenate([text, np.array(chosen, dtype=np.int64)[:, None]], axis=1)
+        text = np.concatenate([text, latest[alive, None]], axis=1)
         real = None if real is None else np.pad(real, ((0, 0), (0, 1)), constant_values=True)
-        over |= np.isin(text[:, -1], stop)
-        yield text[:, -1].copy()
-        if stop.size and over.all():
+        yield latest.copy()
+        on = np.flatnonzero(~np.isin(text[:, -1], stop))
+        if not len(on):
             return
+        if len(on) < len(text):
+            alive, text, real = alive[on], text[on], None if real is None else real[on]
+            model = going_on(model, on)
+            if kept is not None:
+                kept.take(on)
+
+
+def going_on(model: Any, rows: np.ndarray) -> Any:
+    """The model for these of its texts (B',), each as often as it is named: a `Reader` has a source for each, others are as
+    they were."""
+    return model.take(rows) if hasattr(model, "take") else model

@@ -96,15 +96,30 @@ def _facts(config: TransformerConfig) -> list[str]:
         facts.append(f"{c.n_head} heads of width {c.head_dim} share {c.n_kv_head} of keys and values")
     facts.append(f"memory: {size(4 * total)} in float32, {size(2 * total)} in two bytes a number")
     if c.arrangement != "encoder":
-        kept = 2 * c.n_layer * (c.n_kv_head or c.n_head) * c.head_dim
-        facts.append(f"keys and values kept for each token: {kept:,} numbers, {size(4 * kept * c.block_size)} in float32 for "
-                     f"{c.block_size:,} tokens")  # fmt: skip
+        facts.append(_kept(c))
     if c.arrangement == "encoder-decoder":
         return facts
     matrices, pairs = multiplications(config, 1)
-    facts.append(f"multiplications for a text of n tokens: {matrices:,} n in matrices, {pairs:,} n² between tokens; "
-                 f"the second is larger from n = {matrices // pairs + 1:,} on")  # fmt: skip
+    said = f"multiplications in the blocks for a text of n tokens: {matrices:,} n in matrices"
+    longest = multiplications(config, c.block_size)[1]
+    if c.attention == "linear":
+        facts.append(f"{said}, {pairs:,} n between tokens")
+    elif longest < pairs * c.block_size**2:
+        facts.append(f"{said}, {longest // c.block_size:,} n between tokens, once the text is longer than the window")
+    else:
+        facts.append(f"{said}, {pairs:,} n² between tokens; the second is larger from n = {matrices // pairs + 1:,} on")
     return facts
+
+
+def _kept(c: TransformerConfig) -> str:
+    """What a cache keeps of a text."""
+    heads = c.n_layer * (c.n_kv_head or c.n_head)
+    if c.attention == "linear":
+        kept = heads * c.head_dim * (c.head_dim + 1)
+        return f"sums kept for a text, however long: {kept:,} numbers, {size(4 * kept)} in float32"
+    kept, most = 2 * heads * c.head_dim, c.block_size if c.window is None else min(c.block_size, 2 * c.window)
+    return (f"keys and values kept for each token: {kept:,} numbers, {size(4 * kept * most)} in float32 for {most:,} tokens"
+            f"{'' if most == c.block_size else ', two windows, which is the most that is kept'}")  # fmt: skip
 
 
 def size(n: int) -> str:

@@ -64,6 +64,8 @@ class Reading:
             constant = held(call.module, call.read, constant) + _bias(call.module)
         if np.any(constant):
             parts[f"{name}.bias"] = np.broadcast_to(constant, (b, t, rows.shape[0]))
+        if not _equal(sum(parts.values()), write.update):
+            raise ValueError(f"what {name} returned in this run is not what its heads wrote: an edit or a hook changed it")
         return parts
 
     def maps(self, name: str) -> np.ndarray:
@@ -126,6 +128,11 @@ class Reading:
         rest = modules[norm is not None :]
         if len(rest) != 1 or not isinstance(rest[0], nn.Linear) or self.run.tail[-1].out is not self.out:
             raise ValueError("what comes after the last sum is not a norm and one linear map: the logits cannot be taken apart")
+        with no_grad():
+            x = Tensor(self.stream)
+            if not _equal(rest[0].forward(x if norm is None else norm.forward(x)).array, self.out):
+                raise ValueError("the logits of this run are not what norm and head make of the stream: an edit or a hook "
+                                 "changed them, so they cannot be taken apart")  # fmt: skip
         return norm, rest[0]
 
 
@@ -151,6 +158,11 @@ def held(module: Any, x: np.ndarray, part: np.ndarray) -> np.ndarray:
     eps = module.eps if module.eps is not None else np.finfo(x.dtype).eps
     out = part / np.sqrt(square + eps).astype(x.dtype)
     return out if module.weight is None else out * module.weight.array
+
+
+def _equal(a: Any, b: np.ndarray) -> bool:
+    """Equal but for rounding."""
+    return bool(np.allclose(a, b, rtol=0, atol=1e-3 * np.abs(b).max(initial=1e-6)))
 
 
 def _bias(module: Any) -> Any:

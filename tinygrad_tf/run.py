@@ -21,7 +21,7 @@ from .text import Vocabulary
 STREAMS = ("init", "batches", "dropout", "evaluation", "sampling")
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """Everything that training changes. A checkpoint holds exactly this, so a resumed run goes on as if never stopped."""
 
@@ -36,6 +36,11 @@ class Run:
     history: list[dict[str, Any]]  # the lines of metrics.jsonl
     sample: str  # the last text it wrote
     start: str  # what its samples go on from
+
+    def __repr__(self) -> str:
+        size = sum(p.numel() for p in self.model.parameters())
+        words = f"{len(self.vocabulary)} {self.vocabulary.unit}s"
+        return f"Run of {type(self.model).__name__}: {size:,} parameters, {self.step:,} steps, {words}"
 
     @classmethod
     def new(cls, config: TrainConfig, vocabulary: Vocabulary | Tokenizer, text_sha256: str, start: str = "",
@@ -68,7 +73,7 @@ class Run:
     @classmethod
     def load(cls, path: Path) -> Run:
         """Raises CheckpointError, one line, for a file that is missing, damaged or foreign, or does not fit together."""
-        tensors, state = checkpoint.load(path)
+        tensors, state = checkpoint.load(path / CHECKPOINT if path.is_dir() else path)
         moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
         try:
             config, words = TrainConfig.from_json(state["config"]), state["vocabulary"]
@@ -96,7 +101,8 @@ def _optimizer(c: TrainConfig, model: Decoder) -> tuple[Optimizer | Together, li
     Decay pulls towards zero, which is right for a matrix and wrong for a gain.
     """
     named = dict(model.named_parameters())
-    inner = {name: p for name, p in named.items() if p.ndim == 2 and name.startswith("blocks.") and c.optimizer == "muon"}
+    inner = {name: p for name, p in named.items() if p.ndim == 2 and name.startswith("blocks.") and c.optimizer == "muon"
+             and not name.endswith("positions.weight")}  # a table of numbers for scores maps nothing to anything
     matrices = {name: p for name, p in named.items() if p.ndim >= 2 and name not in inner}
     vectors = {name: p for name, p in named.items() if p.ndim < 2}
     groups = [{"params": matrices.values(), "weight_decay": c.weight_decay}, {"params": vectors.values(), "weight_decay": 0.0}]

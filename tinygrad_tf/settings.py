@@ -52,7 +52,13 @@ class TrainConfig:
     norm_order: Literal["pre", "post", "both"] = setting("pre", "Where the norms stand in a residual branch.")
     ffn: Literal["gelu", "gelu_tanh", "relu", "silu", "relu2", "swiglu", "geglu"] = setting(
         "swiglu", "Kind of feed-forward.")
-    positions: Literal["learned", "rotary", "none"] = setting("rotary", "Kind of positions.")
+    positions: Literal["learned", "sinusoidal", "sinusoidal_halves", "rotary", "t5", "alibi", "none"] = setting(
+        "rotary", "How the model is told where a token stands: learned and sinusoidal are added to the tokens, rotary turns "
+                  "queries and keys, t5 and alibi are added to the scores of attention.")
+    attention: Literal["softmax", "linear"] = setting(
+        "softmax", "How a position mixes what came before; linear costs the same for each token of a long text, and goes with "
+                   "learned, sinusoidal or no positions and without a window.")
+    window: int | None = setting(None, "Tokens that a position looks back at, itself counted (default: all of the context).", 1)
     rope_base: float = setting(10000.0, "Base of the rotary angles.", 0)
     qk_norm: bool = setting(True, "Normalise queries and keys.")
     bias: bool = setting(False, "Biases in linear layers and norms.")

@@ -29,7 +29,7 @@ def learned(config: TrainConfig) -> tuple[TrainConfig, Decoder, Vocabulary | Tok
         model, vocabulary = _of_public(place, config.dropout)
     else:
         what = f"holds no {CHECKPOINT} of a run, no {CONFIG} of a public checkpoint" if place.is_dir() else "is not there"
-        raise RunError(f"--init-from: {config.init_from} {what}; name the folder of one of them, such as runs/tiny-1")
+        raise RunError(f"--init-from: {config.init_from} {what}; name the folder of a run, such as runs/tiny-1, or of weights")
     longest = model.config.block_size
     if config.block_size > longest:
         raise RunError(f"--block-size {config.block_size} is more than the context of {config.init_from}, {longest} "

@@ -33,7 +33,10 @@ Batch = Callable[[np.random.Generator], tuple[Any, ...]]  # what model.loss take
 
 
 def reversing(n: int, generator: np.random.Generator, longest: int = 12) -> list[Pair]:
-    """n different strings of 1 to `longest` letters, each with its reverse, in a random order."""
+    """n different strings of 1 to `longest` letters, each with its reverse, in random order. ValueError if there are fewer."""
+    there = sum(len(LETTERS) ** length for length in range(1, longest + 1))
+    if not 0 <= n <= there:
+        raise ValueError(f"n={n}: there are {there:,} different strings of 1 to {longest} letters")
     found: dict[str, None] = {}
     while len(found) < n:
         found["".join(generator.choice(list(LETTERS), generator.integers(1, longest + 1)))] = None

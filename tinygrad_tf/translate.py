@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
-from .generate import GenerationStats, evaluating, generate, padded
+from .generate import GenerationStats, evaluating, generate, padded, whole_numbers
 from .models.encoder_decoder import EncoderDecoder
 from .models.stack import Cache
 from .tensor import Tensor
@@ -21,10 +22,13 @@ class Reader:
     """
 
     def __init__(self, model: EncoderDecoder, sources: Any):
+        if not isinstance(model, EncoderDecoder):
+            raise TypeError(f"sources are read by an EncoderDecoder, not by a {type(model).__name__}")
         self.model, self.config = model, model.decoder.config
         self.mask: np.ndarray | None = None
         if model.encoder.token_embedding is not None:
-            if not len(sources) or not all(len(row) for row in sources):
+            sources = [whole_numbers(row, "ids of a source") for row in sources]
+            if not sources or not all(map(len, sources)):
                 raise ValueError("nothing to read: there is at least one source, and in each at least one token")
             sources, mask = padded(sources)
             self.mask = None if mask.all() else mask
@@ -38,6 +42,14 @@ class Reader:
         elif len(memory) != len(ids):
             raise ValueError(f"{len(ids)} texts for {len(memory)} sources: one for each, or one source for all")
         return self.model.decode(ids, memory, self.mask, cache)
+
+    def take(self, rows: np.ndarray) -> Reader:
+        """The reader of these sources (B',), each as often as it is named; one source for all stays it."""
+        chosen = copy(self)
+        if len(self.memory) > 1:
+            chosen.memory = Tensor(self.memory.array[rows])
+            chosen.mask = None if self.mask is None else self.mask[rows]
+        return chosen
 
     def new_cache(self, batch: int = 1) -> Cache:
         return self.model.new_cache(batch)

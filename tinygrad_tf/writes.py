@@ -79,7 +79,7 @@ def watch(model: Any, *inputs: Any) -> Run:
 
     The model is left as it was. ValueError if the stream is no sum of updates, as in a post-norm model.
     """
-    seen, out = _seen(model, inputs)
+    seen, out = _seen(model, inputs, {})
     last = next((node for node in history(getattr(out, "node", None)) if node.op.name == "residual"), None)
     if last is None:
         raise ValueError(f"this run of {type(model).__name__} holds no residual sum: it has no stream to read")
@@ -92,7 +92,8 @@ def watch(model: Any, *inputs: Any) -> Run:
         where = seen.path(node.scope)
         raise ValueError(
             f"the stream of this {type(model).__name__} is no sum of updates: {node.op.name} in {where or 'it'} takes one "
-            "and puts something else in its place, as post-norm does after every update. Only pre-norm models can be read so"
+            "and puts something else in its place, as post-norm does after every update, or an edit of a whole block. "
+            "Only pre-norm models can be read so"
         )
     counts: dict[str, int] = {}
     for write in writes:  # a block that is called twice writes twice
@@ -102,17 +103,17 @@ def watch(model: Any, *inputs: Any) -> Run:
     return Run(seen.value(node), writes, seen.value(last), _array(out), tail)
 
 
-def attention_maps(model: Any, *inputs: Any) -> dict[str, np.ndarray]:
+def attention_maps(model: Any, *inputs: Any, **named: Any) -> dict[str, np.ndarray]:
     """Path -> (B, H, T, S), the weights of every attention layer that runs, in any model, post-norm and cross-attention too."""
-    seen, _ = _seen(model, inputs)
+    seen, _ = _seen(model, inputs, named)
     layers = [call.scope for call in seen.calls if isinstance(call.module, nn.MultiHeadAttention)]
     return {seen.path(scope): seen.attention(scope).weights() for scope in layers}
 
 
-def _seen(model: Any, inputs: tuple) -> tuple[_Seen, Any]:
+def _seen(model: Any, inputs: tuple, named: dict[str, Any]) -> tuple[_Seen, Any]:
     seen = _Seen({id(module): path for path, module in model.named_modules()})
     with evaluating(model), enable_grad(), _watched(model, seen):
-        return seen, model(*(_tracked(x) for x in inputs))
+        return seen, model(*map(_tracked, inputs), **{name: _tracked(x) for name, x in named.items()})
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from .generate import generate
 
 
@@ -42,8 +44,15 @@ def _until(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
 def write(model: Any, vocabulary: Any, prompts: Sequence[str], n: int, *, stops: Sequence[str] = (), **how: Any) -> list[str]:
     """What the model writes after each prompt: at most n tokens, and nothing from the first stop string on.
 
-    `how`: the settings of `generate`. It ends when every text has met a stop string.
+    `how`: the settings of `generate`. A text is over after a stop string, or a stop token: those of the vocabulary, as a public
+    checkpoint has them, if `stop` says nothing else. It ends when every text is.
     """
+    ends = np.atleast_1d(how.setdefault("stop", vocabulary.ends))
+    if isinstance(prompts, str) or not all(prompts):
+        raise ValueError("prompts are a list of texts that are not empty: write(model, vocabulary, [text], n), "
+                         f"not {prompts!r}")  # fmt: skip
+    if not prompts:
+        return []
     new: list[list[int]] = [[] for _ in prompts]
     texts = [""] * len(prompts)
     over = [False] * len(prompts)
@@ -53,7 +62,7 @@ def write(model: Any, vocabulary: Any, prompts: Sequence[str], n: int, *, stops:
                 new[i].append(token)
                 whole = vocabulary.decode(new[i])
                 texts[i] = "".join(until([whole], stops))
-                over[i] = any(stop in whole for stop in stops)
+                over[i] = any(stop in whole for stop in stops) or token in ends
         if all(over):
             break
     return texts

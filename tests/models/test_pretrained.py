@@ -207,7 +207,7 @@ def test_one_entry_under_two_names(folder):
 @pytest.mark.parametrize("changes,message", [
     ({"model_type": "mamba"}, "model_type='mamba' is no architecture that is known here; gpt2, bert, llama, mistral are"),
     ({"model_type": ["gpt2"]}, r"model_type=\['gpt2'\] is no architecture"),
-    ({"model_type": None}, "model_type=None is no architecture"),
+    ({"model_type": None}, "names no model_type, as every public checkpoint does"),
     ({"n_layer": 0}, "n_layer=0 is not a whole number, at least 1"),
     ({"n_layer": "2"}, "n_layer='2' is not a whole number"),
     ({"n_layer": True}, "n_layer=True is not a whole number"),

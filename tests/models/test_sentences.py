@@ -86,8 +86,14 @@ def test_the_search_of_the_docstring(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_arguments_that_do_not_do(loaded):
-    with pytest.raises(TypeError, match="takes a list of texts, not one text"):
+    with pytest.raises(TypeError, match="takes a list of texts"):
         embed(*loaded, "one text")
     with pytest.raises(ValueError, match="longest=513 is not from 1 to the encoder's context, 512 tokens"):
         embed(*loaded, ["a"], longest=513)
+    with pytest.raises(ValueError, match="longest=2 leaves no token of the text: 2 special ones stand around it"):
+        embed(*loaded, ["a"], longest=2)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not -1"):
+        embed(*loaded, ["a"], batch_size=-1)
+    with pytest.raises(ValueError, match="this encoder has no lm_head, so it scores no tokens"):
+        loaded[0].loss([[1, 2]], [[1, 2]])
     assert embed(*loaded, []).shape == (0, 384)

@@ -43,6 +43,27 @@ def test_text_comes_back_and_nothing_is_cut(folder):
 
 
 @needed
+@pytest.mark.parametrize("said, ends", [("", ()), ('{"eos_token_id": null}', ()), ('{"eos_token_id": 0}', (0,)),
+                                        ('{"eos_token_id": [0, 7]}', (0, 7))])  # fmt: skip
+def test_what_ends_a_text_is_in_the_configuration_beside_it(folder, said, ends):
+    if said:
+        (folder / "config.json").write_text(said)
+    tokenizer = load_tokenizer(folder)
+    assert tokenizer.ends == ends
+    assert Tokenizer.from_json(json.loads(json.dumps(tokenizer.to_json()))).ends == ends
+    older = {"tokenizer.json": tokenizer.to_json()["tokenizer.json"]}  # a checkpoint from before they were kept
+    assert Tokenizer.from_json(older).ends == ()
+
+
+@needed
+@pytest.mark.parametrize("value", ["true", '"0"', "-1", "[0, 1.5]", "1e300", "{}"])
+def test_an_end_that_is_no_id(folder, value):
+    (folder / "config.json").write_text(f'{{"eos_token_id": {value}}}')
+    with pytest.raises(PretrainedError, match=r"config.json: eos_token_id=.* is no id and no list of ids"):
+        load_tokenizer(folder)
+
+
+@needed
 def test_a_stream_gives_whole_characters(folder):
     tokenizer = load_tokenizer(folder)
     ids = tokenizer.encode(TEXT)

@@ -224,11 +224,13 @@ def test_S14_the_second_word_asks_differently_from_the_second_block_on():
 # ------------------------------------------------------------------------------------------------ memory
 
 
-def plain_attention(q, k, v, causal, mask):
+def plain_attention(q, k, v, causal, mask, since=None):
     """The definition, one T x S matrix a head, in float64."""
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     allowed = np.ones(scores.shape[-2:], bool) if causal is None else np.tri(*scores.shape[-2:], causal, dtype=bool)
+    if since is not None:
+        allowed &= np.arange(scores.shape[-1]) - np.arange(scores.shape[-2])[:, None] >= since
     scores = np.where(allowed if mask is None else allowed & mask, scores, -np.inf)
     top = scores.max(-1, keepdims=True)
     w = np.exp(scores - np.where(top == -np.inf, 0, top))
@@ -237,8 +239,8 @@ def plain_attention(q, k, v, causal, mask):
     return w @ v, w, k, v
 
 
-def plain_gradients(g, q, k, v, causal, mask):
-    out, w, k2, v2 = plain_attention(q, k, v, causal, mask)
+def plain_gradients(g, q, k, v, causal, mask, since=None):
+    out, w, k2, v2 = plain_attention(q, k, v, causal, mask, since)
     ds = w * (g @ v2.swapaxes(-1, -2) - (g * out).sum(-1, keepdims=True)) / math.sqrt(q.shape[-1])
     share = lambda x: x.reshape(x.shape[0], k.shape[1], -1, *x.shape[2:]).sum(2)
     return ds @ k2, share(ds.swapaxes(-1, -2) @ q), share(w.swapaxes(-1, -2) @ g)
@@ -262,6 +264,78 @@ def test_S36_block_wise_attention_is_the_plain_one(monkeypatch, causal, groups, 
         np.testing.assert_allclose(x.grad.array, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("causal", [None, 0, 9, -3])
+@pytest.mark.parametrize("since", [-50, -8, 0, 3, 50])  # from keys that are not there to keys that are not there
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("block", [1, 7, None])
+@pytest.mark.parametrize("keep", [0, 1000])
+def test_S36_keys_from_a_place_on(monkeypatch, causal, since, masked, block, keep):
+    """A band of keys for each query; where it is empty the query gives zeros and sends none back."""
+    monkeypatch.setattr("tinygrad_tf.attention.KEEP", keep)
+    q, k, v = random(2, 4, 37, 6), random(2, 2, 45, 6, seed=1), random(2, 2, 45, 5, seed=2)
+    mask = np.random.default_rng(3).random((2, 1, 37, 45)) > 0.3 if masked else None
+    added, g = random(4, 37, 45, seed=5), random(2, 4, 37, 5, seed=4)
+    for numbers in (None, np.where(added > 2, -np.inf, 0)):  # a bias without a gradient, which hides keys too
+        hidden = mask if numbers is None else (numbers == 0) & (True if mask is None else mask)
+        tensors = [Tensor(x, requires_grad=True) for x in (q, k, v)]
+        with np.errstate(all="raise", under="ignore"):
+            out = fused.attention(*tensors, causal=causal, since=since, mask=mask, added=numbers, block=block)
+            out.backward(g)
+        np.testing.assert_allclose(out.array, plain_attention(q, k, v, causal, hidden, since)[0], atol=1e-13)
+        for x, expected in zip(tensors, plain_gradients(g, q, k, v, causal, hidden, since)):
+            np.testing.assert_allclose(x.grad.array, expected, atol=1e-12)
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    """Every array of scores that attention computes, forward or backward, by its shape."""
+    from tinygrad_tf import attention as blocks
+
+    found, whole = [], blocks._scores
+
+    def counted(*args):
+        s = whole(*args)
+        found.append(s.shape)
+        return s
+
+    monkeypatch.setattr(blocks, "_scores", counted)
+    return found
+
+
+@pytest.mark.parametrize("window", [1, 16, 64, 100])
+@pytest.mark.parametrize("keep", [0, 10_000])
+def test_S36_a_window_visits_its_own_keys_and_those_of_its_block_alone(monkeypatch, scores, window, keep):
+    """Counted: 64 queries meet at most window + 63 keys, whatever the length; so the work grows with it in line."""
+    monkeypatch.setattr("tinygrad_tf.attention.KEEP", keep)
+    for tokens in (512, 1024, 2048):
+        scores.clear()
+        tensors = [Tensor(random(1, 2, tokens, 4, dtype=np.float32, seed=i), requires_grad=True) for i in range(3)]
+        out = fused.attention(*tensors, causal=0, since=1 - window)
+        assert len(scores) == tokens // 64
+        assert max(shape[-2] for shape in scores) == window + 63
+        forward = sum(math.prod(shape) for shape in scores)
+        missing = sum(max(0, window - 1 - first) for first in range(0, tokens, 64))  # before the beginning there are no keys
+        assert forward == 2 * 64 * (tokens // 64 * (window + 63) - missing)
+        out.sum().backward()
+        again = 0 if keep else forward  # made again in backward, the same ones
+        assert sum(math.prod(shape) for shape in scores) == forward + again
+    assert forward < 2 * 2048 * 2049 / 2 / 6
+
+
+def test_S36_keys_outside_a_window_are_not_even_read():
+    """Garbage there does not matter, forward and backward."""
+    q, k, v = (random(1, 2, 64, 4, seed=i) for i in range(3))
+    found = []
+    for garbage in (0.0, np.nan):
+        k[:, :, :24], v[:, :, :24] = garbage, garbage
+        tensors = [Tensor(x, requires_grad=True) for x in (q, k, v)]
+        out = fused.attention(*tensors, causal=0, since=-8, block=16)[:, :, 32:]
+        out.sum().backward()
+        found.append([out.array, tensors[0].grad.array[:, :, 32:], *(x.grad.array[:, :, 24:32] for x in tensors[1:])])
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
 def test_S36_causal_work_is_not_spent_on_the_masked_half():
     """Keys and values behind a whole block of queries are not even read: garbage there does not matter."""
     q, k, v = (random(1, 2, 64, 4, seed=i) for i in range(3))
@@ -272,22 +346,22 @@ def test_S36_causal_work_is_not_spent_on_the_masked_half():
     np.testing.assert_array_equal(out.array[:, :, :48], clean[:, :, :48])
 
 
-def peak(tokens, causal):
+def peak(tokens, causal, since=None):
     """Bytes allocated at most, beyond the inputs, by attention over this many tokens, forward and backward."""
     tensors = [Tensor(random(1, 2, tokens, 16, dtype=np.float32, seed=i), requires_grad=True) for i in range(3)]
     g = np.ones((1, 2, tokens, 16), np.float32)
     tracemalloc.start()
     try:
-        fused.attention(*tensors, causal=causal).backward(g)
+        fused.attention(*tensors, causal=causal, since=since).backward(g)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("causal", [None, 0])
-def test_S36_peak_memory_grows_linearly(causal):
+@pytest.mark.parametrize("causal, since", [(None, None), (0, None), (0, -100), (0, -300)])
+def test_S36_peak_memory_grows_linearly(causal, since):
     sizes = [512, 1024, 2048, 4096]
-    peaks = [peak(n, causal) for n in sizes]
+    peaks = [peak(n, causal, since) for n in sizes]
     for smaller, larger in zip(peaks, peaks[1:]):
         assert larger < 2.2 * smaller, dict(zip(sizes, peaks))
     assert peaks[-1] < 4096 * 4096 * 4 / 2, "half of one head's T x T matrix of float32"

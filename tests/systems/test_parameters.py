@@ -45,6 +45,17 @@ def test_S26_cost_in_the_length_of_the_text():
     assert multiplications(config, at)[0] == multiplications(config, at)[1]
 
 
+def test_S26_cost_where_not_all_keys_are_met():
+    """A window bounds the keys of a query, linear attention has as many as a head is wide; then the cost grows in line."""
+    near = TransformerConfig(11, 64, 2, 4, n_embd=16, positions="rotary", window=8)
+    assert [multiplications(near, n)[1] for n in (4, 8, 16, 64)] == [2 * 2 * 16 * n * min(n, 8) for n in (4, 8, 16, 64)]
+    both_ways = TransformerConfig(11, 64, 2, 4, n_embd=16, window=8, arrangement="encoder")
+    assert multiplications(both_ways, 64)[1] == 2 * 2 * 16 * 64 * 15
+    linear = TransformerConfig(11, 64, 2, 4, n_embd=16, attention="linear")
+    assert [multiplications(linear, n)[1] for n in (1, 64)] == [2 * 2 * 16 * 4, 64 * 2 * 2 * 16 * 4]
+    assert multiplications(linear, 64)[0] == multiplications(near, 64)[0]
+
+
 # ------------------------------------------------------------------------------------------------ formulas and real models
 
 

@@ -332,7 +332,8 @@ def test_S34_at_some_positions(positions):
         np.testing.assert_allclose(gone, np.where(chosen[:, None], part, 0), rtol=1e-9, atol=1e-12)
         first = int(np.flatnonzero(chosen)[0])
         np.testing.assert_array_equal(without.out[:, :first], whole.out[:, :first])
-    with zeroed(model, "blocks.0.attn", positions=6), pytest.raises(IndexError, match="positions=6 in a call of 6 positions"):
+    told = "positions=6 are not among the 6 positions of this call"
+    with zeroed(model, "blocks.0.attn", positions=6), pytest.raises(IndexError, match=told):
         model(ids)
 
 
@@ -459,3 +460,37 @@ def test_S34_a_sharp_map_that_changes_nothing():
     head = head_effects(model, ids, targets).heads[0]
     assert head.spread < 0.2
     assert head.change == 0
+
+
+def test_S34_a_reading_inside_an_edit_is_taken_apart_only_where_the_parts_still_add_up():
+    model, ids = built("gpt2"), tokens(2, 6)
+    with zeroed(model, ["blocks.0.attn"]):
+        inside_edit = read(model, ids)
+    with pytest.raises(ValueError, match="what blocks.0.attn returned in this run is not what its heads wrote"):
+        inside_edit.heads("blocks.0.attn")
+    parts = inside_edit.attribution(3)  # of whole updates, which are what they are
+    np.testing.assert_allclose(sum(parts.values()), inside_edit.out[..., 3], rtol=1e-9, atol=1e-9)
+    with zeroed(model, "lm_head"):
+        silent = read(model, ids)
+    for taken_apart in (lambda: silent.attribution(3), silent.lens):
+        with pytest.raises(ValueError, match="the logits of this run are not what norm and head make of the stream"):
+            taken_apart()
+
+
+def test_S34_wrong_edits_name_the_path():
+    model, ids = built("gpt2"), tokens(2, 6)
+    for path, width in (("blocks.0.attn", 24), ("blocks.0.attn.heads.1", 6)):
+        told = rf"{path}: its output has the shape \(2, 6, {width}\), and \(63,\) does not broadcast"
+        with replaced(model, path, np.ones(63)), pytest.raises(ValueError, match=told):
+            model(ids)
+    with zeroed(model, "blocks.0.attn", positions=(0, 1)):
+        assert not read(model, ids).updates["blocks.0.attn"][:, :2].any()
+    with pytest.raises(TypeError, match="a path is a text such as"), zeroed(model, None):
+        pass
+
+
+def test_S34_effects_of_heads_under_a_mask():
+    config = TransformerConfig(9, 8, n_layer=1, n_head=2, n_embd=8, arrangement="encoder")
+    ids, mask = tokens(2, 6) % 9, np.arange(6) < [[6], [4]]
+    found = head_effects(build(config, np.random.default_rng(0)), ids, ids, mask)
+    assert not found.heads[0].map[1, :, 4:].any()

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from tinygrad_tf.generate import GenerationStats, generate, padded
-from tinygrad_tf.models import DecoderConfig, build
+from tinygrad_tf.generate import GenerationStats, generate, padded, sample_token
+from tinygrad_tf.models import DecoderConfig, TransformerConfig, build
 
 PROMPTS = [[1], [4, 2, 6], [5, 3, 1, 2, 0], [6, 5, 4, 3, 2, 1, 0, 1, 2]]  # the last is longer than the context
 KINDS = {
     "learned": {}, "sinusoidal": {"positions": "sinusoidal"}, "halves": {"positions": "sinusoidal_halves"},
     "alibi": {"positions": "alibi"}, "t5": {"positions": "t5"}, "none": {"positions": "none"}, "window": {"window": 3},
+    "alibi in a window": {"positions": "alibi", "window": 2}, "linear": {"attention": "linear"},
     "modern": {"positions": "rotary", "n_kv_head": 1, "norm": "rms", "ffn": "swiglu", "qk_norm": True},
     "2017": {"positions": "sinusoidal", "norm_order": "post", "scale_embedding": True, "bias": True},
 }  # fmt: skip
@@ -79,6 +80,40 @@ def test_a_stop_token_ends_a_text_and_the_last_one_ends_the_batch(cache):
         assert found == [end + [end[-1]] * (longest - len(end)) for end in ends]
 
 
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("kind", ["learned", "window", "linear", "modern"])
+def test_a_text_that_is_over_leaves_the_batch(kind, cache):
+    """The others go on as before; each step has as many rows as there are texts that go on."""
+    model, seen, fewest = small(**KINDS[kind]), [], len(PROMPTS)
+    each = lambda: [np.random.default_rng(seed) for seed in range(4)]
+    free = [list(generate(model, np.array(p), 12, generator=g)) for p, g in zip(PROMPTS, each())]
+    model.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+    for stop in range(7):
+        seen.clear()
+        ends = [until_first(text, [stop]) for text in free]
+        found = np.stack(list(generate(model, PROMPTS, 12, generator=each(), cache=cache, stop=stop)), 1).tolist()
+        longest = max(map(len, ends))
+        assert found == [end + [end[-1]] * (longest - len(end)) for end in ends]
+        assert seen == [sum(len(end) > step for end in ends) for step in range(longest)]
+        fewest = min(fewest, *seen)
+    assert fewest < len(PROMPTS)
+
+
+def test_a_shared_generator_draws_for_the_texts_that_go_on():
+    """In their order: as if each text were asked alone, token by token, from the one generator."""
+    model, generator = small(), np.random.default_rng(5)
+    found = np.stack(list(generate(model, PROMPTS, 9, generator=np.random.default_rng(5), stop=(0, 1))), 1)
+    texts, over = [list(prompt) for prompt in PROMPTS], [False] * len(PROMPTS)
+    for step in range(found.shape[1]):
+        for i, text in enumerate(texts):
+            if not over[i]:
+                logits = model(np.array([text[-7:]])).detach().numpy()[0, -1]
+                text.append(sample_token(logits, generator=generator))
+                assert text[-1] == found[i, step]
+                over[i] = text[-1] in (0, 1)
+    assert any(over)
+
+
 def test_nothing_is_computed_after_the_end():
     model, stats = small(), GenerationStats()
     first = next(generate(model, [1, 2], 1, temperature=0))
@@ -86,12 +121,28 @@ def test_nothing_is_computed_after_the_end():
     assert stats.computed == 2
 
 
-@pytest.mark.parametrize("prompts", [[[1], []], [[1, 2], [0.5]]])
+@pytest.mark.parametrize("prompts", [[[1], []], [[1, 2], [0.5]], [1, [2, 3]], [[1], [[2, 3]]]])
 def test_prompts_that_do_not_do(prompts):
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match="whole numbers|at least one token"):
         generate(small(), prompts, 1, temperature=0)
 
 
 def test_padding_on_the_right_is_refused():
     with pytest.raises(ValueError, match="on the left"):
         small()(np.array([[1, 2]]), mask=np.array([[True, False]]))
+
+
+@pytest.mark.parametrize("stop", [1.7, True, None, [2, 0.5]])
+def test_a_stop_token_is_a_whole_number(stop):
+    with pytest.raises(ValueError, match="stop tokens are one row of whole numbers"):
+        generate(small(), [1], 1, temperature=0, stop=stop)
+
+
+def test_only_what_says_the_next_token_generates():
+    settings = {"vocab_size": 5, "block_size": 8, "n_layer": 1, "n_head": 1, "n_embd": 8}
+    with pytest.raises(TypeError, match="generate needs a Decoder, not Encoder$"):
+        generate(build(TransformerConfig(**settings, arrangement="encoder")), [1], 1, temperature=0)
+    with pytest.raises(TypeError, match=r"not EncoderDecoder; translate\.Reader\(model, sources\) is one"):
+        generate(build(TransformerConfig(**settings, arrangement="encoder-decoder")), [1], 1, temperature=0)
+    with pytest.raises(TypeError, match=r"a generator is np\.random\.default_rng\(seed\), not 0"):
+        generate(small(), [1], 1, generator=0)

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import checkpoint
+from tinygrad_tf.generate import generate
 from tinygrad_tf.models import Decoder, build
 from tinygrad_tf.models.presets import MODELS, reduced
-from tinygrad_tf.pretrained import export
+from tinygrad_tf.pretrained import export, load_pretrained, load_tokenizer
 from tinygrad_tf.report import Progress
 from tinygrad_tf.run import Run, load_model
 from tinygrad_tf.runfolder import CHECKPOINT
 from tinygrad_tf.train import resume, train
+from tinygrad_tf.writing import write
 
 needs_tokenizers = pytest.mark.skipif(
     find_spec("tokenizers") is None,
@@ -105,6 +107,30 @@ def test_a_public_checkpoint_learns_and_writes(inside, public, other, tmp_path):
     assert inside("train", "--resume", "tuned", "--steps", 82).returncode == 0
     export(load_model(tmp_path / "tuned")[0], tmp_path / "out", "gpt2", run.vocabulary)
     assert inside("train", *AGAIN, "--init-from", "out", "--text", other, "--run", "again", "--steps", 1).returncode == 0
+
+
+@needs_tokenizers
+def test_a_text_ends_where_the_checkpoint_says(inside, public, other, tmp_path):
+    """At its eos_token_id: with `sample`, with `write`, and after a way through a run and an export."""
+    model, tokenizer = load_pretrained(public), load_tokenizer(public)
+    prompt = tokenizer.encode("the dog")
+    drawn = lambda: {"temperature": 1.0, "generator": np.random.default_rng(0)}
+    free = list(generate(model, prompt, 12, **drawn()))
+    end = next(token for token in free[2:] if token not in free[:2])  # something that it writes, not at once
+    config = json.loads((public / "config.json").read_text())
+    (public / "config.json").write_text(json.dumps({**config, "eos_token_id": end}))
+    tokenizer = load_tokenizer(public)
+    expected = free[: free.index(end) + 1]
+    assert list(generate(model, prompt, 12, stop=tokenizer.ends, **drawn())) == expected
+    assert write(model, tokenizer, ["the dog"], 12, **drawn()) == [tokenizer.decode(expected)]
+    assert write(model, tokenizer, ["the dog"], 12, stop=(), **drawn()) == [tokenizer.decode(free)]
+
+    still = ["--steps", 1, "--lr", 0, "--muon-lr", 0, "--min-lr", 0, "--clip", 0]
+    assert inside("train", *AGAIN[:-2], "--init-from", public, "--text", other, "--run", "tuned", *still).returncode == 0
+    told = inside("sample", "tuned", "--prompt", "the dog", "--temperature", 1, "--tokens", 12)
+    assert told.stdout == "the dog" + tokenizer.decode(expected) + "\n"
+    export(load_model(tmp_path / "tuned")[0], tmp_path / "out", "gpt2", load_model(tmp_path / "tuned")[1])
+    assert load_tokenizer(tmp_path / "out").ends == (end,)
 
 
 def one_line(done):

@@ -51,20 +51,6 @@ def test_GN_03_top_p_keeps_the_smallest_prefix(top_p, count, dtype):
     assert kept(p[::-1], top_p=top_p) == set(range(4 - count, 4))
 
 
-def test_GN_03_at_least_one_of_many_equal_tokens():
-    logits = np.zeros(4096, dtype=np.float32)
-    assert np.flatnonzero(probabilities(logits, top_p=1e-8)).tolist() == [0]
-    assert np.count_nonzero(probabilities(logits, top_p=0.25)) == 1024
-
-
-def test_GN_03_top_p_zero_is_the_top_token():
-    assert kept([0.1, 0.5, 0.4], top_p=0) == {1}
-    assert sample_token(np.log([0.1, 0.5, 0.4]), top_p=0, generator=np.random.default_rng(0)) == 1
-    for bad in (-0.1, math.nan):
-        with pytest.raises(ValueError, match="top-p"):
-            probabilities(np.zeros(2), top_p=bad)
-
-
 def test_GN_05_logits_that_are_not_finite():
     for bad in (math.nan, math.inf, -math.inf):
         for temperature in (0, 1):
@@ -76,7 +62,7 @@ def test_top_k_keeps_exactly_k_lower_index_first():
     assert kept([0.1, 0.4, 0.1, 0.4], top_k=1) == {1}
     assert kept([0.1, 0.4, 0.1, 0.4], top_k=3) == {0, 1, 3}
     assert kept([0.5, 0.5], top_k=10) == {0, 1}
-    with pytest.raises(ValueError, match="top-k must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="top-k must be a whole number, at least 1, not 0"):
         probabilities(np.zeros(2), top_k=0)
 
 

@@ -67,3 +67,10 @@ def test_the_loop_learns_and_says_when_it_cannot():
     assert len(losses) == 60 and np.mean(losses[-10:]) < 0.8 * np.mean(losses[:10])
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="at step .*: a smaller lr helps"):
         tasks.fit(model, batch, 60, np.random.default_rng(0), lr=1e30)
+
+
+@pytest.mark.parametrize("n, longest", [(27, 1), (1, 0), (-1, 3)])
+def test_no_more_strings_than_there_are(n, longest):
+    with pytest.raises(ValueError, match=f"n={n}: there are [0-9,]+ different strings of 1 to {longest} letters"):
+        tasks.reversing(n, np.random.default_rng(0), longest=longest)
+    assert len(tasks.reversing(26, np.random.default_rng(0), longest=1)) == 26

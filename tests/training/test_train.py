@@ -6,16 +6,19 @@ import json
 import math
 import os
 import signal
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from tinygrad_tf import checkpoint, report
 from tinygrad_tf import train as training
+from tinygrad_tf.generate import generate
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
-from tinygrad_tf.run import Run
+from tinygrad_tf.run import Run, load_model
 from tinygrad_tf.runfolder import CHECKPOINT, METRICS, RunError, locked
 from tinygrad_tf.settings import TrainConfig
+from tinygrad_tf.text import Vocabulary
 from tinygrad_tf.train import add_gradients, evaluate, resume, train
 
 QUIET = report.Progress
@@ -70,6 +73,38 @@ def test_CK_02_with_accumulation_and_either_optimizer(tmp_path, small, optimizer
     config = small(grad_accum=2, n_kv_head=1, tied=False, optimizer=optimizer)
     straight, stopped = straight_and_stopped(tmp_path, config, [7])
     assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
+
+
+SHAPES = {
+    **{kind: {"positions": kind} for kind in ("learned", "sinusoidal", "sinusoidal_halves", "t5", "alibi", "none")},
+    "rotary in a window": {"window": 3}, "t5 in a window": {"positions": "t5", "window": 2},
+    "linear": {"attention": "linear", "positions": "learned"}, "linear, bare": {"attention": "linear", "positions": "none"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_CK_02_whatever_the_positions_and_the_attention(tmp_path, small, shape):
+    """Trained, saved in the configuration, resumed, and sampled: it writes on from its cache as without one."""
+    config = small(eval_every=0, **SHAPES[shape])
+    straight, stopped = straight_and_stopped(tmp_path, config, [4])
+    assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
+    saved = json.loads((straight / "config.json").read_text())
+    assert saved == config.to_json()
+    assert SHAPES[shape].items() <= saved.items()
+    model, vocabulary = load_model(straight)
+    assert SHAPES[shape].items() <= asdict(model.config).items()
+    start = vocabulary.encode("the cat")
+    written = [list(generate(model, start, 12, temperature=0, cache=cache)) for cache in (True, False)]
+    assert written[0] == written[1]
+
+
+def test_muon_leaves_the_table_of_t5_alone(small):
+    """It makes matrices that map vectors orthogonal; a table of numbers for scores is none."""
+    run = Run.new(small(positions="t5", optimizer="muon"), Vocabulary("abc"), "")
+    moved = {id(p) for group in run.optimizer.optimizers[0].param_groups for p in group["params"]}
+    named = dict(run.model.named_parameters())
+    assert id(named["blocks.0.attn.positions.weight"]) not in moved
+    assert id(named["blocks.0.attn.q_proj.weight"]) in moved
 
 
 def test_CK_02_a_crash_loses_only_the_steps_since_the_last_checkpoint(tmp_path, small):
@@ -170,29 +205,6 @@ def test_OP_07_accumulation_is_the_gradient_of_the_big_batch(parts, ignored):
     for name, gradient in gradients(model).items():
         np.testing.assert_allclose(gradient, whole[name], rtol=1e-9, atol=1e-12, err_msg=name)
     assert loss == pytest.approx(model.loss(x, y).item(), rel=1e-12)
-
-
-class Means:
-    """A model whose loss is a number that its input holds."""
-
-    def modules(self):
-        return []
-
-    def eval(self):
-        pass
-
-    def loss(self, x, y):
-        from tinygrad_tf import Tensor
-
-        return Tensor(np.float64(x.max()), requires_grad=True) * 1.0
-
-
-def test_OP_07_means_count_by_their_tokens():
-    batches = [(np.full((1, 10), 1.0), np.zeros((1, 10))), (np.full((1, 100), 2.0), np.zeros((1, 100)))]
-    assert evaluate(Means(), batches) == pytest.approx(1.909091, abs=1e-6)
-    x, y = np.ones((2, 100)), np.zeros((2, 100))
-    x[1], y[0, 10:] = 2.0, training.IGNORE
-    assert add_gradients(Means(), x, y, 2) == pytest.approx(1.909091, abs=1e-6)
 
 
 def test_OP_07_a_run_with_accumulation_sees_the_same_batches(tmp_path, small):

@@ -126,6 +126,46 @@ def test_stopping_early_changes_no_winner_and_computes_less(width):
     assert steps[True] < steps[False]
 
 
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("settings", [{}, {"positions": "t5", "norm": "rms"}, {"attention": "linear", "positions": "none"}])
+@pytest.mark.parametrize("early", [True, False])
+def test_several_sources_are_each_searched_alone(settings, cache, early):
+    """All beams side by side, some of which end before others; the encoder runs once."""
+    for seed in range(3):
+        model = small(seed=seed, **settings).double()
+        how = {"end": END, "width": 3, "early_stop": early, "cache": cache}
+        alone = [beam_search(Reader(model, [source]), [START], 8, **how) for source in SOURCES]
+        together = beam_search(Reader(model, SOURCES), [[START]] * 4, 8, **how)
+        for one, other in zip(alone, together, strict=True):
+            assert [each.ids for each in one] == [each.ids for each in other]
+            np.testing.assert_allclose([each.score for each in one], [each.score for each in other], rtol=1e-10)
+    assert len({found[0].score for found in together}) == 4  # each source has probabilities of its own
+
+
+def test_a_search_that_is_over_is_not_computed_any_more():
+    reader, seen = Reader(small(seed=1), SOURCES), []
+    reader.model.decoder.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+    found = beam_search(reader, [[START]] * 4, 8, end=END, width=2)
+    assert seen[0] == 4 and max(seen) <= 8
+    assert seen[-1] < 4 or len(seen) < 8
+    assert all(1 <= len(each) <= 2 for each in found)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_target_that_has_ended_is_not_computed_any_more(cache):
+    """Each step has a row for each text that goes on, with its own source and its own padding."""
+    dropped = 0
+    for seed in range(5):
+        model, seen = small(seed=seed), []
+        hook = model.decoder.register_forward_pre_hook(lambda _, args, seen=seen: seen.append(len(args[0])))
+        texts = translate(model, SOURCES, 8, start=START, end=END, cache=cache)
+        hook.remove()
+        steps = [min(len(text) + 1, 8) for text in texts]  # the end token besides
+        assert seen == [sum(n > step for n in steps) for step in range(max(steps))]
+        dropped += seen[-1] < 4
+    assert dropped
+
+
 def test_wider_finds_what_greedy_misses():
     better = 0
     for seed in range(10):
@@ -143,7 +183,7 @@ def test_a_decoder_can_be_searched_too():
 
 
 @pytest.mark.parametrize(("given", "word"), [({"width": 0}, "width"), ({"n": 0}, "at least 1"), ({"n": 9}, "block_size=8"),
-                                             ({"length_penalty": -1}, "length_penalty"), ({"ids": [[0]]}, "whole numbers")])
+                                             ({"length_penalty": -1}, "length_penalty"), ({"ids": [[[0]]]}, "whole numbers")])
 def test_searches_that_do_not_do(given, word):
     with pytest.raises(ValueError, match=word):
         beam_search(Reader(small(), [[2]]), **{"ids": [START], "n": 3, "end": END, **given})
@@ -159,3 +199,20 @@ def test_sources_that_do_not_do():
     model.decoder.norm.weight.array[:] = np.nan
     with pytest.raises(ValueError, match="new token 1: the logits are not finite"):
         beam_search(Reader(model, [[2]]), [START], 3, end=END)
+
+
+@pytest.mark.parametrize("source", [[5.7, 6.2], [True], 5, "ab"])
+def test_ids_of_a_source_are_whole_numbers(source):
+    with pytest.raises(ValueError, match="ids of a source are one row of whole numbers"):
+        translate(small(), [source], 3, start=START, end=END)
+
+
+def test_the_wrong_kind_of_model_and_end():
+    decoder = build(DecoderConfig(7, 8, n_layer=1, n_head=1, n_embd=8))
+    with pytest.raises(TypeError, match="sources are read by an EncoderDecoder, not by a Decoder"):
+        translate(decoder, SOURCES, 3, start=START, end=END)
+    with pytest.raises(TypeError, match=r"beam_search needs a Decoder, not EncoderDecoder; translate\.Reader"):
+        beam_search(small(), [START], 3, end=END)
+    for end in (0.5, None):
+        with pytest.raises(ValueError, match="end tokens are one row of whole numbers"):
+            beam_search(decoder, [START], 3, end=end)

@@ -57,3 +57,11 @@ def test_texts_end_at_their_own_stop_strings(cache):
     expected = [first_end(text, stops) for text in free]
     assert write(model, vocabulary, prompts, 15, stops=stops, temperature=0, cache=cache) == expected
     assert len(expected[0]) <= 3 and len(expected[2]) <= 6
+
+
+@pytest.mark.parametrize("prompts", ["ab", ["a", ""]])
+def test_prompts_are_a_list_of_texts(prompts):
+    model = build(DecoderConfig(2, 8, n_layer=1, n_head=1, n_embd=8), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="prompts are a list of texts that are not empty"):
+        write(model, Vocabulary("ab"), prompts, 3, temperature=0)
+    assert write(model, Vocabulary("ab"), [], 3, temperature=0) == []

@@ -17,6 +17,9 @@ ARRANGEMENTS: dict[str, Any] = {"decoder": Decoder, "encoder": Encoder, "encoder
 
 def build(config: TransformerConfig, generator: np.random.Generator | None = None) -> Any:
     """The model that the configuration describes: a Decoder, Encoder, EncoderDecoder or Stack."""
+    if not isinstance(config, TransformerConfig):
+        raise TypeError(f"build takes a TransformerConfig, not {config!r:.60}; that of a named model is "
+                        "models.presets.named('gpt2').config")  # fmt: skip
     return ARRANGEMENTS[config.arrangement](config, generator)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "ffn": (*ACTIVATIONS, *GATED),
     "positions": (*ADDED, "rotary", "t5", "alibi", "none"),
     "arrangement": ("decoder", "encoder", "encoder-decoder", "stack"),
+    "attention": ("softmax", "linear"),
     "rope_scaling": SCALINGS,
 }
 COUNTS = ("vocab_size", "block_size", "n_layer", "n_head", "n_kv_head", "n_embd", "n_hidden", "window", "rope_original",
@@ -57,6 +58,7 @@ class TransformerConfig:
 
     arrangement: str = "decoder"  # decoder, encoder, encoder-decoder; stack: the blocks alone, vectors in and vectors out
     parallel: bool = False  # attention and feed-forward read the same normed stream side by side
+    attention: str = "softmax"  # softmax, linear: how a position mixes those that it looks at
     window: int | None = None  # a position looks at keys less than this far away; None: at all
     key_bias: bool = True  # False: where there are biases, keys have none
     norm_bias: bool | None = None  # None: as bias; RMSNorm has none either way
@@ -76,6 +78,7 @@ class TransformerConfig:
     n_mels: int | None = None  # the encoder reads spectrograms of so many bands through two convolutions, as Whisper's
 
     def __post_init__(self) -> None:
+        self._check_types()
         for field in COUNTS:
             value = getattr(self, field)
             if value is None and (field in MAY_BE_NONE or (field == "vocab_size" and self.arrangement == "stack")):
@@ -91,7 +94,33 @@ class TransformerConfig:
                 raise ValueError(f"{field}={getattr(self, field)!r} has no place in the arrangement {self.arrangement!r}, "
                                  f"only in {' or '.join(arrangements)}")  # fmt: skip
         self._check_widths()
+        self._check_linear()
         self._check_numbers()
+
+    def _check_types(self) -> None:
+        for spec in fields(self):
+            value, kind = getattr(self, spec.name), str(spec.type)
+            if value is None and "None" in kind:
+                continue
+            if "bool" in kind and not isinstance(value, (bool, np.bool_)):
+                raise ValueError(f"{spec.name}={value!r} is neither True nor False")
+            if "float" in kind and (isinstance(value, bool) or not isinstance(value, (int, float, np.number))):
+                raise ValueError(f"{spec.name}={value!r} is not a number")
+
+    def _check_linear(self) -> None:
+        """Linear attention sums over the keys before it meets a query: what belongs to one query and one key has no place.
+
+        Its features of a turned query and a turned key say more than their distance, so rotary positions would not be what
+        they are elsewhere: a text would go on otherwise beside a longer one.
+        """
+        if self.attention != "linear":
+            return
+        if self.window is not None:
+            raise ValueError(f"window={self.window} has no place in attention='linear', which sums over all that came before")
+        for field in ("positions", "encoder_positions"):
+            if getattr(self, field) not in (None, "none", *ADDED):
+                raise ValueError(f"{field}={getattr(self, field)!r} tells distances by scores, and attention='linear' has "
+                                 f"none: it can have {', '.join(ADDED)}, none")  # fmt: skip
 
     def _check_widths(self) -> None:
         if self.n_embd % self.n_head:

@@ -48,6 +48,8 @@ class Encoder(Transformer):
 
     def loss(self, ids: Any, targets: Any, mask: Any = None, ignore_index: int = -100) -> Tensor:
         """The mean cross-entropy in nats over the positions whose target is not ignore_index: those that were hidden."""
+        if self.lm_head is None:
+            raise ValueError("this encoder has no lm_head, so it scores no tokens: hidden(ids) gives its vectors")
         targets = as_array(targets)
         logits = self(ids, mask)
         if targets.shape != logits.shape[:2]:

@@ -46,4 +46,4 @@ class EncoderDecoder(nn.Module):
     def new_cache(self, batch: int = 1) -> Cache:
         """An empty cache for `batch` targets of up to block_size tokens, and for the keys and values of their sources."""
         size = self.encoder.config.block_size
-        return Cache(self.decoder.new_cache(batch).layers, self.decoder._layer_caches(batch, size))
+        return Cache(self.decoder.new_cache(batch).layers, self.decoder._layer_caches("cross", batch, size))

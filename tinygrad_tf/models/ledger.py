@@ -141,11 +141,15 @@ def multiplications(config: TransformerConfig, tokens: int) -> tuple[int, int]:
     """Of the blocks of one stack, for one text of so many tokens: (in matrices that hold parameters, between tokens).
 
     The first grows with the text in line: a number is multiplied once a token by each matrix entry it meets. The second is
-    scores and mixing, tokens x tokens x d each, and grows with its square. A window or a causal mask would spare a part.
+    scores and mixing, tokens x keys x d each, and grows with its square; with a window there are at most so many keys, and
+    twice as many, less one, where a position looks both ways. A causal mask would spare half of it. Linear attention has
+    a matrix of head width x head width in each head in place of the keys, written and read once a token.
     """
     c, matrices = config, 0
+    keys = tokens if c.window is None else min(tokens, c.window if c.arrangement == "decoder" else 2 * c.window - 1)
+    keys = c.head_dim if c.attention == "linear" else keys
     for row in ledger(c):
         if row.part in ("attention", "feed-forward"):
             squares = [term for term in row.formula.split(" + ") if len(term.split()) > 2 or "²" in term]  # biases left out
             matrices += Row("", " + ".join(squares), row.letters, row.times, ()).total
-    return matrices * tokens, 2 * tokens**2 * c.n_embd * c.n_layer
+    return matrices * tokens, 2 * tokens * keys * c.n_embd * c.n_layer

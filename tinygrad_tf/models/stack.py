@@ -27,27 +27,34 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig, generator: np.random.Generator | None = None, cross: bool = False):
         self.config = c = config
         tokens = c.arrangement != "stack" and c.n_mels is None
-        self.token_embedding = nn.Embedding(c.vocab_size or 0, c.n_embd, generator) if tokens else None
+        self.token_embedding = nn.Embedding(c.vocab_size or 0, c.n_embd, generator=generator) if tokens else None
         self.front = AudioFrontEnd(c.n_mels, c.n_embd, generator) if c.n_mels is not None else None
         self.position_embedding = self._added_positions(generator) if c.positions in ADDED else None
-        self.segment_embedding = nn.Embedding(c.n_segment, c.n_embd, generator) if c.n_segment else None
+        self.segment_embedding = nn.Embedding(c.n_segment, c.n_embd, generator=generator) if c.n_segment else None
         self.embedding_norm = self._norm() if c.embedding_norm else None
         self.dropout = nn.Dropout(c.dropout)
-        shared = nn.T5Bias(c.n_head, two_sided=not self.causal, generator=generator) if c.positions == "t5" else None
+        shared = self._shared_positions(generator)
         self.blocks = nn.ModuleList(self._block(generator, shared, cross) for _ in range(c.n_layer))
         self.norm = self._norm() if c.ends_in_norm else None
 
     def _added_positions(self, generator: np.random.Generator | None) -> nn.Positions:
         c = self.config
         if c.positions == "learned":
-            return nn.LearnedPositions(c.block_size, c.n_embd, generator)
+            return nn.LearnedPositions(c.block_size, c.n_embd, generator=generator)
         return nn.SinusoidalPositions(c.n_embd, halves=c.positions == "sinusoidal_halves")
 
-    def _positions_of_heads(self) -> nn.Positions | None:
+    def _shared_positions(self, generator: np.random.Generator | None) -> nn.Positions | None:
+        """Positions that add to the scores: one object for all blocks, as T5 has it."""
         c = self.config
-        if c.positions == "rotary":
-            return nn.Rotary(c.head_dim, c.rope_base, c.rope_interleaved, c.rope_scaling, c.rope_factor, c.rope_original)
+        if c.positions == "t5":
+            return nn.T5Bias(c.n_head, two_sided=not self.causal, generator=generator)
         return nn.ALiBi(c.n_head) if c.positions == "alibi" else None
+
+    def _rotary(self) -> nn.Positions | None:
+        c = self.config
+        if c.positions != "rotary":
+            return None
+        return nn.Rotary(c.head_dim, c.rope_base, c.rope_interleaved, c.rope_scaling, c.rope_factor, c.rope_original)
 
     def _norm(self) -> nn.Module:
         c = self.config
@@ -59,10 +66,10 @@ class Transformer(nn.Module):
         c = self.config
         heads: dict[str, Any] = {"n_embd": c.n_embd, "n_head": c.n_head, "n_kv_head": c.n_kv_head, "bias": c.bias,
                                  "dropout": c.dropout, "qk_norm": c.qk_norm, "generator": generator, "key_bias": c.key_bias}
-        told = shared or self._positions_of_heads()
-        branches: dict[str, nn.Module] = {"attn": nn.MultiHeadAttention(**heads, positions=told, window=c.window)}
+        kind = nn.LinearAttention if c.attention == "linear" else nn.MultiHeadAttention
+        branches: dict[str, nn.Module] = {"attn": kind(**heads, positions=shared or self._rotary(), window=c.window)}
         if cross:
-            branches["cross"] = nn.MultiHeadAttention(**heads)  # positions of two texts have no distance
+            branches["cross"] = kind(**heads)  # positions of two texts have no distance
         branches["ffn"] = nn.FeedForward(c.n_embd, c.hidden, c.ffn, c.bias, c.dropout, generator)
         start = c.layer_scale
         scale = None if start is None else lambda: nn.LayerScale(c.n_embd, start)
@@ -113,18 +120,26 @@ class Transformer(nn.Module):
                 memory: Tensor | None = None, memory_mask: Any = None, padding: Any = 0) -> Tensor:
         x = self._embed(inputs, 0 if cache is None else cache.length, segments, padding)
         mask, memory_mask = _for_keys(mask), _for_keys(memory_mask)
+        bias = self._bias(x, 0 if cache is None else cache.length)
         for i, block in enumerate(self.blocks):
             held, read = (None, None) if cache is None else cache.of(i)
-            x = block(x, mask, causal, held, memory, memory_mask, read)
+            x = block(x, mask, causal, held, memory, memory_mask, read, bias)
         return x if self.norm is None else self.norm(x)
 
-    def new_cache(self, batch: int = 1) -> Cache:
-        """An empty cache for `batch` texts of up to block_size tokens."""
-        return Cache(self._layer_caches(batch, self.config.block_size))
+    def _bias(self, x: Tensor, start: int) -> Tensor | None:
+        """(H, T, S)   what the positions add to the scores, made once for all blocks; None: nothing, or each block its own"""
+        first, *others = (getattr(block.attn, "positions", None) for block in self.blocks)  # type: ignore[attr-defined]
+        if first is None or any(other is not first for other in others):
+            return None
+        return first.bias(x.shape[1], start + x.shape[1], start, x.dtype)
 
-    def _layer_caches(self, batch: int, size: int) -> list[nn.LayerCache]:
-        c, dtype = self.config, next(self.parameters()).dtype
-        return [nn.LayerCache(batch, c.n_kv_head or c.n_head, size, c.head_dim, dtype) for _ in range(c.n_layer)]
+    def new_cache(self, batch: int = 1) -> Cache:
+        """An empty cache for `batch` texts of up to block_size tokens, of the kind that the attention of each block keeps."""
+        return Cache(self._layer_caches("attn", batch, self.config.block_size))
+
+    def _layer_caches(self, branch: str, batch: int, size: int) -> list[Any]:
+        dtype = next(self.parameters()).dtype
+        return [getattr(block, branch).new_cache(batch, dtype, size=size) for block in self.blocks]
 
 
 def _check_length(tokens: int, start: int, size: int) -> None:
@@ -172,12 +187,15 @@ class AudioFrontEnd(nn.Module):
 
 
 class Cache:
-    """Keys and values of every layer for the tokens seen so far; for a decoder with a memory, those of the memory besides."""
+    """What every layer keeps of the tokens seen so far; for a decoder with a memory, of the memory besides.
 
-    def __init__(self, layers: list[nn.LayerCache], memory: list[nn.LayerCache] | None = None):
+    That is keys and values (nn.LayerCache), or the sums of linear attention (nn.LinearCache).
+    """
+
+    def __init__(self, layers: list[Any], memory: list[Any] | None = None):
         self.layers, self.memory = layers, memory
 
-    def of(self, i: int) -> tuple[nn.LayerCache, nn.LayerCache | None]:
+    def of(self, i: int) -> tuple[Any, Any]:
         """Of layer i: what its attention keeps, and what its cross-attention does."""
         return self.layers[i], None if self.memory is None else self.memory[i]
 
@@ -188,10 +206,10 @@ class Cache:
 
     @property
     def length(self) -> int:
-        """How many tokens it holds."""
+        """How many tokens it has seen."""
         return self.layers[0].length
 
     @property
     def nbytes(self) -> int:
-        """Memory of all keys and values, used or not."""
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in [*self.layers, *(self.memory or [])])
+        """Memory of all that is kept, used or not."""
+        return sum(layer.nbytes for layer in [*self.layers, *(self.memory or [])])

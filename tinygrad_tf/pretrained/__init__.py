@@ -3,7 +3,7 @@
 With a folder "gpt2" that holds the public config.json, model.safetensors and tokenizer.json:
 
     model, tokenizer = load_pretrained("gpt2"), load_tokenizer("gpt2")
-    print(tokenizer.decode(list(generate(model, tokenizer.encode("The sea was"), 20, temperature=0))))
+    print(tokenizer.decode(list(generate(model, tokenizer.encode("The sea was"), 20, temperature=0, stop=tokenizer.ends))))
 """
 
 from .exporting import export

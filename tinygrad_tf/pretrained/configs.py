@@ -14,6 +14,7 @@ from ..models import TransformerConfig
 from .weightfiles import PretrainedError, read_json
 
 CONFIG = "config.json"
+END = "eos_token_id"  # its field for the token that ends a text, or for several
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu", "silu": "silu",
                "swish": "silu"}  # fmt: skip
 GATES = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu"}
@@ -152,6 +153,9 @@ def read_config(folder: Path) -> tuple[str, TransformerConfig]:
     file = folder / CONFIG
     values = read_json(file)
     kind = values.get("model_type")
+    if kind is None:
+        raise PretrainedError(f"{file} names no model_type, as every public checkpoint does; a run of tinygrad-tf is read by "
+                              "tinygrad_tf.run.load_model")  # fmt: skip
     if not isinstance(kind, str) or kind not in READERS:
         raise PretrainedError(f"{file}: model_type={kind!r} is no architecture that is known here; {', '.join(READERS)} are")
     return "llama" if kind == "mistral" else kind, _made(file, values)

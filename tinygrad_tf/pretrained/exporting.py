@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import write_atomically
-from .configs import CONFIG, public_config
+from .configs import CONFIG, END, public_config
 from .layouts import LAYOUTS, with_prefix
 from .weightfiles import INDEX, WEIGHTS, PretrainedError
+
+TOKENIZER = "tokenizer.json"
 
 
 def export(model: Any, folder: str | Path, layout: str, tokenizer: Any = None) -> None:
@@ -23,7 +25,13 @@ def export(model: Any, folder: str | Path, layout: str, tokenizer: Any = None) -
     from safetensors.numpy import save
 
     folder = Path(folder)
+    words: Any = getattr(tokenizer, "to_json", dict)()  # of a Vocabulary, a list
+    if tokenizer is not None and (not isinstance(words, dict) or TOKENIZER not in words):
+        raise PretrainedError(f"only a Tokenizer can be exported, not a {type(tokenizer).__name__}; leave it out, "
+                              "and the weights and their configuration are written without one")  # fmt: skip
     values = public_config(model.config, layout)
+    if tokenizer is not None and tokenizer.ends:
+        values[END] = tokenizer.ends[0] if len(tokenizer.ends) == 1 else list(tokenizer.ends)
     own = model.state_dict()
     tensors, told = {}, set()
     for part in LAYOUTS[layout].parts(model.config):
@@ -40,4 +48,4 @@ def export(model: Any, folder: str | Path, layout: str, tokenizer: Any = None) -
     write_atomically(folder / WEIGHTS, save(tensors, {"format": "pt"}))  # without this mark other readers refuse the file
     write_atomically(folder / CONFIG, json.dumps(values, indent=2) + "\n")
     if tokenizer is not None:
-        write_atomically(folder / "tokenizer.json", tokenizer.to_json()["tokenizer.json"])
+        write_atomically(folder / TOKENIZER, words[TOKENIZER])

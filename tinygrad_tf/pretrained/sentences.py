@@ -32,12 +32,18 @@ def embed(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, longest: in
 
     Texts are cut at `longest` tokens, their special ones included; None: at the longest that the encoder takes.
     """
+    if not hasattr(model, "hidden"):
+        raise TypeError(f"embed takes an encoder, not a {type(model).__name__}")
     size = model.config.block_size
     longest = size if longest is None else longest
     if not 1 <= longest <= size:
         raise ValueError(f"longest={longest} is not from 1 to the encoder's context, {size} tokens")
-    if isinstance(texts, str):
-        raise TypeError("embed takes a list of texts, not one text: embed(model, tokenizer, [text])")
+    if longest <= (special := len(tokenizer.encode("", special=True))):
+        raise ValueError(f"longest={longest} leaves no token of the text: {special} special ones stand around it")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise TypeError("embed takes a list of texts: embed(model, tokenizer, [text])")
     rows = np.zeros((len(texts), model.config.n_embd), np.float32)
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # texts of one length fill little up
     for at in range(0, len(texts), batch_size):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .configs import CONFIG, END
 from .weightfiles import PretrainedError, read_json
 
 FILE, WORDS, SETTINGS = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
@@ -19,12 +20,12 @@ CONTEXT = 8  # tokens that are decoded together with a new one, for the space be
 
 
 class Tokenizer:
-    """Pieces of words, each with an id. `unit` is what a loss is counted by."""
+    """Pieces of words, each with an id. `unit` is what a loss is counted by, `ends` are the ids after which a text is over."""
 
     unit = "token"
 
-    def __init__(self, inner: Any):
-        self.inner = inner
+    def __init__(self, inner: Any, ends: Sequence[int] = ()):
+        self.inner, self.ends = inner, tuple(ends)
         inner.no_truncation()  # a file may say both; here the caller decides
         inner.no_padding()
 
@@ -78,16 +79,16 @@ class Tokenizer:
         """Something to begin a text with."""
         return "\n" if len(self.encode("\n")) else "a"
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """The whole tokenizer, for a JSON file."""
-        return {FILE: self.inner.to_str()}
+        return {FILE: self.inner.to_str(), "ends": list(self.ends)}
 
     @classmethod
     def from_json(cls, value: Any) -> Tokenizer:
         """What `to_json` gave."""
         if not isinstance(value, dict) or not isinstance(value.get(FILE), str):
             raise PretrainedError("the tokenizer is no text of a tokenizer.json: the file is damaged or foreign")
-        return cls(_parsed(value[FILE], "the tokenizer"))
+        return cls(_parsed(value[FILE], "the tokenizer"), _ids(value.get("ends"), "the tokenizer: ends"))
 
 
 @contextmanager
@@ -103,14 +104,30 @@ def _in_words(texts: Sequence[str]) -> Iterator[None]:
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:
-    """The tokenizer in a folder: its tokenizer.json, or, for BERT, its vocab.txt. Needs the package `tokenizers`."""
+    """The tokenizer in a folder: its tokenizer.json, or, for BERT, its vocab.txt. Needs the package `tokenizers`.
+
+    What ends a text is the eos_token_id of the config.json beside it, if there is one: an id or several.
+    """
     folder = Path(folder)
     if (folder / FILE).is_file():
         read_json(folder / FILE)
-        return Tokenizer(_parsed((folder / FILE).read_text(encoding="utf-8"), str(folder / FILE)))
+        config = folder / CONFIG
+        ends = _ids(read_json(config).get(END), f"{config}: {END}") if config.is_file() else ()
+        return Tokenizer(_parsed((folder / FILE).read_text(encoding="utf-8"), str(folder / FILE)), ends)
     if (folder / WORDS).is_file():
         return Tokenizer(_word_pieces(folder))
+    if not folder.is_dir():
+        what = "is a file: name the folder that it is in" if folder.exists() else "is no folder here"
+        raise PretrainedError(f"{folder} {what}")
     raise PretrainedError(f"{folder} holds no tokenizer: neither {FILE} nor, for BERT, {WORDS}; it comes with the weights")
+
+
+def _ids(value: Any, what: str) -> tuple[int, ...]:
+    """None, an id or a list of ids, from a JSON file."""
+    ids = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(type(i) is int and 0 <= i < 2**63 for i in ids):
+        raise PretrainedError(f"{what}={value!r} is no id and no list of ids")
+    return tuple(ids)
 
 
 def _package() -> Any:
