@@ -14,6 +14,7 @@ A rule is a tuple with one function per input, or one function that returns the 
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -25,11 +26,13 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy import may_share_memory
 
 from .errors import describe
 from .lines import user_line
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+MANY = 1 << 12  # numbers from which on it counts in which order they are added up
 
 registry: dict[str, Any] = {}  # every op by name: tests and drawings walk it
 _serial = count(1)  # the clock of the tape: nodes and in-place writes take their number here
@@ -50,7 +53,7 @@ state = _State()
 class Traced:
     """What the engine needs of a tensor. `Tensor` adds the methods."""
 
-    __slots__ = ("__weakref__", "array", "base", "grad", "hooks", "node", "requires_grad", "viewed")
+    __slots__ = ("__weakref__", "array", "base", "grad", "hooks", "node", "origin", "requires_grad", "viewed")
 
     result: type  # the class that an op on this tensor returns: Tensor, for a Parameter too
     array: np.ndarray  # the values
@@ -60,6 +63,7 @@ class Traced:
     hooks: list[Callable] | None  # functions of the gradient, leaves only
     base: Traced | None  # the tensor whose memory this one shows
     viewed: bool  # whether another tensor shows this one's memory
+    origin: weakref.ref[Node]  # of a detached tensor: the node whose value it shows; not set otherwise
 
 
 def plain(x: Any) -> np.ndarray:
@@ -182,7 +186,7 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             value = _as_asked(value, arrays)
         out: Any = object.__new__(cls)
         out.array, out.grad, out.hooks, out.viewed = value, None, None, False
-        if view:
+        if view and (may_share_memory(value, args[0].array) or not value.size):
             shown = args[0]
             out.base = shown if shown.base is None else shown.base
             out.base.viewed = True
@@ -243,10 +247,21 @@ def promote(args: tuple, arrays: list) -> list:
     if target == FLOAT64 and not best[0] and not best[1]:
         target = FLOAT32  # only constants are floats here: they take the default
     stays = (bool, int, float) if rank == _KINDS["f"] else (bool, int)  # a float among integers is cast with them
-    return [a if _is_number(a) and isinstance(a, stays) else np.asarray(a, dtype=target) for a in arrays]
+    return [a if _is_number(a) and isinstance(a, stays) else recast(np.asarray(a), target) for a in arrays]
 
 
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # which kind of number gives way to which
+
+
+def recast(array: Any, dtype: Any) -> Any:
+    """The numbers in another dtype; OverflowError if an integer dtype cannot hold one: none is ever wrapped around."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu" and array.size and not np.can_cast(array.dtype, dtype):
+        limits = np.iinfo(dtype)
+        for extreme in (array.min().item(), array.max().item()):
+            if not limits.min - 1 < extreme < limits.max + 1:  # a fraction is cut off; NaN is nowhere between
+                raise OverflowError(f"{extreme} out of bounds for {dtype}, {limits.min} to {limits.max}")
+    return array.astype(dtype, copy=False)
 
 
 def _is_number(a: Any) -> bool:
@@ -291,7 +306,7 @@ class _Switch(ContextDecorator):
         def generate(*args: Any, **kwargs: Any) -> Any:  # switched while the generator runs, not while its caller does
             generator, sent = function(*args, **kwargs), None
             while True:
-                with type(self)():
+                with self._recreate_cm():
                     try:
                         item = generator.send(sent)
                     except StopIteration as end:
@@ -339,6 +354,7 @@ def is_grad_enabled() -> bool:
 
 _written: dict[int, tuple[Any, int, str]] = {}  # id of the memory's owner -> (weak reference, when, by which line)
 _last_write = 0  # when, by the clock of the tape
+overwritten: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()  # whose value changed beside the graph -> line
 
 
 def owner(array: np.ndarray) -> np.ndarray:
@@ -356,6 +372,22 @@ def mark_written(array: np.ndarray) -> None:
     reference = weakref.ref(memory, lambda _: _written.pop(key, None))
     _last_write = next(_serial)
     _written[key] = (reference, _last_write, user_line())
+
+
+def note_write(tensor: Traced, recorded: bool) -> None:
+    """Note that this tensor was changed in place; `recorded`: by an op that is now its node."""
+    mark_written(tensor.array)
+    origin = getattr(tensor, "origin", None) if recorded else origin_of(tensor)
+    node = origin() if origin is not None else None
+    if node is not None:
+        overwritten[node] = user_line()
+
+
+def origin_of(tensor: Traced) -> weakref.ref[Node] | None:
+    """The node whose value lies in the memory of this tensor: that of what it is a view of or was detached from, or its own."""
+    shown = tensor if tensor.base is None else tensor.base
+    node = shown.node or tensor.node
+    return getattr(shown, "origin", None) if node is None else weakref.ref(node)
 
 
 def written_since(node: Node, array: np.ndarray) -> str | None:
@@ -385,9 +417,17 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     extra = g.ndim - len(shape)
     if extra < 0:
         return g
-    g = np.sum(g, axis=tuple(range(extra))) if extra else g
+    g = added(g, tuple(range(extra))) if extra else g
     stretched = tuple(i for i, n in enumerate(shape) if n == 1 and g.shape[i] != 1)
-    return np.sum(g, axis=stretched, keepdims=True) if stretched else g
+    return added(g, stretched, keepdims=True) if stretched else g
+
+
+def added(x: Any, axis: tuple[int, ...], keepdims: bool = False) -> Any:
+    """np.sum over axes counted from 0. NumPy adds up the rows of a matrix one after the other: very many, so in float64."""
+    if type(x) is np.ndarray and x.size > MANY and x.dtype == FLOAT32 and x.ndim - 1 not in axis:
+        if math.prod([x.shape[i] for i in axis]) > MANY:
+            return np.sum(x, axis=axis, keepdims=keepdims, dtype=FLOAT64).astype(FLOAT32)
+    return np.sum(x, axis=axis, keepdims=keepdims)
 
 
 def history(*nodes: Node | None, stop: frozenset | set = frozenset()) -> list[Node]:

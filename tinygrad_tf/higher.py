@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from .engine import Node, Traced, check_not_written, composed, deposit, enable_grad, history, plain, propagate, shares
+from .engine import (
+    Node,
+    Traced,
+    check_not_written,
+    composed,
+    deposit,
+    enable_grad,
+    history,
+    overwritten,
+    plain,
+    propagate,
+    shares,
+)
 
 
 def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False) -> None:
@@ -96,6 +108,11 @@ def _rerun(order: list[Node], known: dict[Node, Traced]) -> Callable:
     """
     values, rules = dict(known), {}
     for node in reversed(order):
+        if overwritten and node in overwritten:
+            raise RuntimeError(
+                f"{node!r}: its value was changed in place afterwards, at {overwritten[node]}, outside of the graph. "
+                "A backward that is recorded would not see the change: clone() before it."
+            )
         inputs = [values[source] if isinstance(source, Node) else source for source in node.inputs]
         check_not_written(node, [plain(source) for source in node.inputs if not isinstance(source, (Node, bool, int, float))])
         if node.op.twin is None:

@@ -37,7 +37,8 @@ def normal_below(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def _tanh(x: np.ndarray, y: np.ndarray) -> None:
-    square = np.asarray(x * x)
+    with np.errstate(over="ignore"):
+        square = np.asarray(x * x)
     np.minimum(square, 64, out=square)  # further out P is 0 or 1 to every digit
     np.multiply(square, TANH_POLYNOMIAL[-1], out=y)
     for c in TANH_POLYNOMIAL[-2:0:-1]:

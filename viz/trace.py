@@ -128,7 +128,7 @@ def _variables(frame: Any) -> dict[str, Any]:
         frame = frame.f_back
     held = _first(frame.f_locals, frame.f_globals)
     kinds = (Traced, np.ndarray, nn.Module)
-    return {name: value for name, value in held.items() if isinstance(value, kinds) and not name.startswith("_")}
+    return {name: value for name, value in held.items() if isinstance(value, kinds) and name.isidentifier() and name[0] != "_"}
 
 
 def _first(names: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

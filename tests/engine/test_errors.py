@@ -229,31 +229,3 @@ def test_IX_04_targets_out_of_range_are_named():
         functional.cross_entropy(ones(2, 3), tensor([0, 1, 2]))
     with pytest.raises(ValueError, match="reduction is"):
         functional.cross_entropy(ones(2, 3), tensor([0, 1]), reduction="avg")
-
-
-def test_BC_02_a_gradient_of_the_wrong_shape_is_refused_by_the_optimizer():
-    from tinygrad_tf import optim
-
-    b = zeros(4, requires_grad=True)
-    optimizer = optim.SGD([b], lr=0.1)
-    (ones(4, 4) + b).sum().backward()
-    assert b.grad.tolist() == [4, 4, 4, 4]
-    optimizer.step()
-    assert b.shape == (4,)
-    np.testing.assert_allclose(b.array, -0.4, rtol=1e-6)
-    b.grad = ones(4, 4)
-    with pytest.raises(ValueError, match=r"\(4, 4\) for a parameter of shape \(4,\)"):
-        optimizer.step()
-
-
-def test_BC_04_batched_matmul_with_an_operand_that_is_shared():
-    a = tensor(np.arange(1.0, 9).reshape(2, 2, 2), requires_grad=True)
-    b = tensor([[9.0, 10], [11, 12]], requires_grad=True)
-    loss = (a @ b).sum()
-    assert loss.item() == 764
-    loss.backward()
-    assert b.grad.tolist() == [[16, 16], [20, 20]]
-    assert a.grad.tolist() == [[[19, 23]] * 2] * 2
-    a, b = ones(1, 2, 2, requires_grad=True), ones(3, 2, 2, requires_grad=True)
-    (a @ b).sum().backward()
-    assert a.grad.shape == (1, 2, 2)

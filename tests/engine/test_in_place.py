@@ -68,25 +68,6 @@ def test_IP_01_the_same_as_the_form_that_makes_a_new_tensor_or_an_error_that_nam
         np.testing.assert_allclose(mine, wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_IP_01_bias_added_in_place_trains_and_an_alias_sees_the_new_value():
-    x, b = tensor([1.0, 1.0]), tensor([0.0, 0.0], requires_grad=True)
-    alias = x
-    x += b
-    (x * tensor([2.0, 3.0])).sum().backward()
-    assert b.grad.tolist() == [2, 3]
-    assert alias is x
-
-
-def test_IP_01_through_a_transposed_copy():
-    x, c = tensor(np.arange(6.0).reshape(2, 3), requires_grad=True), tensor(1.0, requires_grad=True)
-    y = Tensor(np.zeros((3, 2), dtype=np.float32, order="F"))
-    y += x.T
-    y += c
-    y.sum().backward()
-    assert x.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
-    assert c.grad.item() == 6
-
-
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_IP_01_refused_on_a_leaf_and_on_views_while_recording(name, calculus):
     change, b = IN_PLACE[name][0], tensor(np.ones((3, 3)))
@@ -119,38 +100,6 @@ def test_IP_01_allowed_on_a_leaf_outside_the_graph_through_every_view(name, calc
     assert x.requires_grad
     np.testing.assert_allclose(x.array, wanted, rtol=1e-15, atol=1e-15)
     assert np.array_equal(transposed.array, x.array.T)
-
-
-def test_IP_03_item_assignment_has_the_right_gradients():
-    x = tensor([1.0, 2, 3], requires_grad=True)
-    y = 2 * x
-    y[1] = 0
-    y.sum().backward()
-    assert x.grad.tolist() == [2, 0, 2]
-    x.grad = None
-    y, s = 2 * x, tensor(5.0, requires_grad=True)
-    y[y > 3] = s
-    (y * tensor([1.0, 10, 100])).sum().backward()
-    assert x.grad.tolist() == [2, 0, 0]
-    assert s.grad.item() == 110
-
-
-def test_IP_03_a_row_of_a_constant_buffer():
-    out, t = zeros(2, 3), tensor([1.0, 2, 3], requires_grad=True)
-    out[0] = t
-    out[1] = t * 2
-    (out * out).sum().backward()
-    assert t.grad.tolist() == [10, 20, 30]
-
-
-@pytest.mark.parametrize(
-    "store",
-    [lambda res, t: res.__setitem__(0, t), lambda res, t: res.__iadd__(t)],
-    ids=["row", "augmented"],  # one element is asked for as a Python number, as float(t) is, and that is allowed
-)
-def test_IP_03_a_tensor_stored_into_a_plain_array_is_an_error_that_says_what_to_use(store):
-    with pytest.raises((TypeError, RuntimeError), match=r"stack|cat"):
-        store(np.zeros((2, 2)), tensor([1.0, 2.0], requires_grad=True))
 
 
 def test_IP_05_in_place_on_a_broadcast_view_says_so():
@@ -294,3 +243,72 @@ def test_random_fills_come_from_the_default_generator():
     assert zeros(4).normal_(1.0, 2.0).tolist() == a.tolist()
     assert a.dtype == np.float32
     assert history(None) == []
+
+
+# ------------------------------------------------------------------------------------------------ what shares memory
+
+
+def test_what_pytorch_copies_is_copied():
+    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    for f in (lambda x: x.flip(0), lambda x: x.repeat(1, 1), lambda x: x.roll(1, 0), lambda x: x[[0, 1]], lambda x: x.tril()):
+        assert not np.shares_memory(f(x).array, x.array)
+
+
+def test_a_copy_by_index_is_no_view():
+    x, b = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
+    y = x * 2
+    rows = y[[0, 0, 1]]
+    y += b
+    rows += 1
+    (y.sum() + rows.sum()).backward()
+    assert x.grad.tolist() == [6, 4]
+    assert b.grad.tolist() == [1, 1]
+
+
+def test_a_value_may_have_more_axes_of_size_1_than_its_place():
+    for index, shape in ((0, (1, 1, 3)), ((1, 2), (1,)), (slice(0, 1), (1, 1, 3)), (tensor([True, False]), (1, 1, 3))):
+        t = tensor(np.ones(shape), dtype=np.float32, requires_grad=True)
+        x = zeros(2, 3)
+        x[index] = t
+        x.sum().backward()
+        assert t.grad.shape == shape
+        assert t.grad.array.tolist() == np.ones(shape).tolist()
+        constant = zeros(2, 3)
+        constant[index] = t.detach()
+        assert constant.equal(x.detach())
+    for place, bad in ((0, np.ones((2, 3))), ((0, 0), np.ones(2)), (0, np.ones((2, 1, 3)))):
+        for x in (zeros(2, 3), tensor(np.zeros((2, 3)), requires_grad=True) * 1):
+            with pytest.raises(ValueError, match=r"broadcast.*from shape"):
+                x[place] = bad
+    with pytest.raises(ValueError, match=r"copy_: a source of shape \(1, 2, 3\) is not broadcast into shape \(2, 3\)"):
+        zeros(2, 3).copy_(np.ones((1, 2, 3)))
+
+
+def test_retain_grad_is_about_the_tensor_as_it_is_at_the_end():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    y, seen = x * 3, []
+    y.retain_grad()
+    y.register_hook(lambda g: seen.append(g.tolist()))  # on the value before the change
+    y *= tensor([10.0, 100.0])
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [60, 1200]
+    assert seen == [[600, 120000]]
+    assert x.grad.tolist() == [1800, 360000]
+
+
+@pytest.mark.parametrize("change", [
+    lambda y: y.add_(1.0), lambda y: y.__setitem__(0, 5.0), lambda y: y[0:1].zero_(), lambda y: y.detach().mul_(2.0),
+    lambda y: y.detach()[0:1].mul_(2.0), lambda y: Tensor(y[0:1]).mul_(2.0), lambda y: setattr(y, "data", zeros(2)),
+], ids=["add_", "item", "view", "detached", "view of detached", "detached view", "data"])  # fmt: skip
+def test_a_recorded_backward_notices_a_change_outside_of_the_graph(change):
+    """It makes every value again, and would go on with what was there before. A plain backward has what was used."""
+    x = tensor([2.0, 3.0], requires_grad=True)
+    y = x * x
+    with no_grad():
+        change(y)
+    loss = (x * y).sum()
+    with pytest.raises(RuntimeError, match=f"<mul .* changed in place afterwards, at {HERE}:.*outside of the graph"):
+        loss.backward(create_graph=True)
+    assert x.grad is None
+    loss.backward()
+    np.testing.assert_allclose(x.grad.array, y.array + 2 * x.array**2)

@@ -180,7 +180,9 @@ EXAMPLES = {
     "attention": cases(
         QKV, [{}, {"causal": 0}, {"causal": 1, "block": 2}, {"block": 1}, {"scale": 0.3}, {"causal": -2, "block": 2}]
     )
-    + cases(QKV, [{"dropout": 0.4, "seed": 3}, {"dropout": 0.4, "seed": 3, "causal": 1, "block": 2}])
+    + cases(QKV, [{"since": 0}, {"since": -1, "causal": 1, "block": 2}, {"since": 2, "block": 1}])
+    + cases(QKV, [{"dropout": 0.4, "seed": 3}, {"dropout": 0.4, "seed": 3, "causal": 1, "since": -1, "block": 2}])
+    + cases(QKV[:1], [{"added": MASK * 0.5}, {"added": MASK * 0.5, "mask": MASK, "causal": 1, "since": 0, "block": 2}])
     + cases(QKV[:1], [{"mask": MASK}, {"mask": MASK, "causal": 1, "block": 2}, {"mask": MASK[None, None], "block": 1}])
     + cases(
         [[*QKV[0], (3, 4)], [*QKV[1], (4, 3, 4)], [*QKV[1], (2, 1, 1, 4)], [*QKV[1], (3, 1)]],

@@ -115,26 +115,6 @@ def test_negative_steps_which_torch_has_not(calculus):
     assert x.grad.tolist() == [[0, 6, 0, 5], [0, 4, 0, 3], [0, 2, 0, 1]]
 
 
-@pytest.mark.parametrize(
-    "index, weights, wanted",
-    [
-        (slice(None, None, -1), [1, 10, 100, 1000], [1000, 100, 10, 1]),
-        (slice(2, None, -2), [1, 10], [10, 0, 1, 0]),
-        (slice(3, 3, 2), [], [0, 0, 0, 0]),
-    ],
-)
-def test_IX_02_strided_slices(index, weights, wanted, calculus):
-    x = calculus.leaf(np.zeros(4))
-    (x[index] * np.array(weights, dtype=float)).sum().backward()
-    assert x.grad.tolist() == wanted
-
-
-def test_IX_02_slices_that_pick_single_rows(calculus):
-    z = calculus.leaf(np.zeros((2, 3)))
-    ((z[0::2] * np.array([1.0, 2, 3])).sum() + (z[1::2] * np.array([100.0, 101, 102])).sum()).backward()
-    assert z.grad.tolist() == [[1, 2, 3], [100, 101, 102]]
-
-
 def test_an_index_changed_afterwards_does_not_move_the_gradient(calculus):
     """The index belongs to the rule: changing the tensor that it came from is noticed, not silently followed."""
     from tinygrad_tf import tensor

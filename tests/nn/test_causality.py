@@ -7,7 +7,6 @@ import pytest
 
 from tinygrad_tf import Tensor, composed, fused, nn, no_grad
 from tinygrad_tf.models import Decoder, DecoderConfig
-from tinygrad_tf.nn import functional as F
 
 V, T = 13, 12
 CONFIGS = {
@@ -117,7 +116,7 @@ def test_SM10_several_blocks_of_queries(name, block, keep, monkeypatch):
     monkeypatch.setattr("tinygrad_tf.attention.BLOCK", block)
     calls = []
     whole = fused.attend
-    monkeypatch.setattr(fused, "attend", lambda *args: calls.append(args[7]) or whole(*args))
+    monkeypatch.setattr(fused, "attend", lambda *args: calls.append(args[5]) or whole(*args))
     model = built(name)
     assert_causal(lambda ids: model(ids).array)
     assert calls
@@ -141,31 +140,6 @@ def test_SM10_gradients_do_not_flow_backward_in_time(block, keep, dtype, monkeyp
         assert not v.grad.array[:, :, i + 1 :].any()
         assert not q.grad.array[:, :, np.arange(10) != i].any()
         assert v.grad.array[:, :, : i + 1].all()
-
-
-def test_SM10_the_first_row_of_weights_is_the_token_itself():
-    q = Tensor(np.random.default_rng(0).standard_normal((1, 1, 4, 4)))
-    for p in (0.0, 1e-9):
-        weights = F.scaled_dot_product_attention(q, q, Tensor(np.eye(4)[None, None]), is_causal=True, dropout_p=p).array[0, 0]
-        np.testing.assert_allclose(weights[0], [1, 0, 0, 0], rtol=2 * p)
-        assert (np.triu(weights, 1) == 0).all()
-
-
-def test_SM10_with_random_targets_the_loss_stays_near_ln_v():
-    """A context of one token and fresh random pairs: nothing can be learned, so a loss below ln 65 = 4.174 would be a leak."""
-    from tinygrad_tf import optim
-
-    model = Decoder(DecoderConfig(65, 1, n_layer=1, n_head=2, n_embd=16), np.random.default_rng(0))
-    optimizer, generator, losses = optim.AdamW(model.parameters(), lr=3e-3), np.random.default_rng(1), []
-    for _ in range(150):
-        ids, targets = generator.integers(0, 65, (2, 64, 1))
-        optimizer.zero_grad()
-        loss = model.loss(ids, targets)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert np.mean(losses[-50:]) > 4.15
-    assert np.mean(losses) == pytest.approx(np.log(65), abs=0.1)
 
 
 @each_model
