@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from . import ops, special
+from . import ops
 from .attention import attend, attend_back, dropped_everywhere
 from .engine import op, plain
 from .ops import axes, getitem, matmul, permute, reshape
@@ -134,12 +134,14 @@ def log_softmax(x, *, dim):
     """
     (dim,) = axes(dim, x.ndim)
     y = x - _top(x, dim)
-    y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
+    with np.errstate(divide="ignore"):  # ln 0 where the axis is empty
+        y -= np.log(np.exp(y).sum(axis=dim, keepdims=True))
     return y, (lambda g: g - np.exp(y) * g.sum(axis=dim, keepdims=True),)
 
 
 @log_softmax.reference
 def _(x, *, dim):
+    x = x - _top(plain(x), dim)  # not x - logsumexp(x), whose last digits are those of the largest x
     return x - ops.logsumexp(x, dim=dim, keepdim=True)
 
 
@@ -178,9 +180,11 @@ def cross_entropy(logits, *, target, ignore_index=-100, reduction="mean", label_
 @cross_entropy.reference
 def _(logits, *, target, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     kept = target != ignore_index
-    logp = logits - ops.logsumexp(logits, dim=1, keepdim=True)
+    logp = log_softmax(logits, dim=1)
     picked = getitem(logp, index=(np.arange(len(target)), np.where(kept, target, 0)))
-    loss = picked * (label_smoothing - 1) - ops.sum(logp, dim=1) * (label_smoothing / logits.shape[1])
+    loss = picked * (label_smoothing - 1)
+    if label_smoothing:
+        loss = loss - ops.sum(logp, dim=1) * (label_smoothing / logits.shape[1])
     loss = ops.where(loss, 0, condition=kept)
     return loss if reduction == "none" else ops.sum(loss) / (max(int(kept.sum()), 1) if reduction == "mean" else 1)
 
@@ -201,6 +205,7 @@ def layer_norm(x, *affine, eps=1e-5):
 
     def value(x, n, r, y):
         np.subtract(x, _mean(x), out=n)
+        n -= _mean(n)  # what rounding left of the mean; in a row of equal numbers there is nothing else
         np.divide(1, np.sqrt(_mean(n, n) + eps), out=r)
         n *= r
         if gain:
@@ -278,211 +283,25 @@ def _mean(a, b=None):
 @cache
 def _even(d, dtype):
     """(d, 1)   the weights of a mean"""
-    return np.full((d, 1), 1 / d, dtype)
+    return np.full((d, 1), 1 / max(d, 1), dtype)
+
+
+ROWS = 1 << 12  # rows that are added up at once
 
 
 def _over_rows(a, b=None):
     """(..., d) -> (d,)   the sum of a * b (or of a) over all rows; a thread takes some of the columns, so that no sum is cut"""
     a = a.reshape(-1, a.shape[-1])
+    if len(a) > ROWS:  # in halves: one long sum in float32 loses digits with every row
+        half = len(a) // 2
+        b = (None, None) if b is None else (b.reshape(a.shape)[:half], b.reshape(a.shape)[half:])
+        return _over_rows(a[:half], b[0]) + _over_rows(a[half:], b[1])
     total = np.empty(a.shape[1], a.dtype)
     if b is None:
         in_parts(lambda a, total: np.matmul(a, np.ones(a.shape[1], a.dtype), out=total), a.T, total, numbers=a.size)
     else:
         in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
     return total
-
-
-# ------------------------------------------------------------------------------------------------ activations
-
-PIECE = 1 << 16  # numbers
-
-
-def _in_pieces(formula, *arrays):
-    """formula(*arrays), elementwise into the last ones, piece by piece: a long formula then meets each in the core's cache."""
-    size = arrays[0].size
-    if size <= PIECE:
-        formula(*arrays)
-        return
-
-    def part(*arrays):
-        step = PIECE if arrays[0].size == size else 2 * PIECE  # threads get in each other's way less often with long pieces
-        for i in range(0, arrays[0].size, step):
-            formula(*[a[i : i + step] for a in arrays])
-
-    in_parts(part, *[a.reshape(-1) for a in arrays], numbers=size)
-
-
-def _blank(x):
-    """An array of the shape and dtype of x to write in, whatever the strides of x."""
-    return np.empty(x.shape, x.dtype)
-
-
-@op
-def gelu(x):
-    """(...) -> (...)   y = x * P(x), P the standard normal distribution function (Hendrycks and Gimpel 2016)
-
-    dx = g * (P(x) + x * p(x)), p the density.
-    """
-    below, y = _blank(x), _blank(x)
-
-    def value(x, below, y):
-        special.normal_below(x, out=below)
-        np.multiply(x, below, out=y)
-
-    def slope(g, x, below, d):
-        np.multiply(x, x, out=d)
-        d *= -0.5
-        np.exp(d, out=d)
-        d *= x
-        d *= 1 / math.sqrt(2 * math.pi)
-        d += below
-        d *= g
-
-    def rule(g):
-        d = _blank(x)
-        _in_pieces(slope, g, x, below, d)
-        return (d,)
-
-    _in_pieces(value, x, below, y)
-    return y, rule
-
-
-@gelu.reference
-def _(x):
-    return x * normal_below(x)
-
-
-@op
-def normal_below(x):
-    """(...) -> (...)   y = P(x), the share of a standard normal distribution below x; its slope is the density"""
-    return special.normal_below(plain(x)), (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
-
-
-_TANH_SCALE = math.sqrt(2 / math.pi)
-
-
-@op
-def gelu_tanh(x):
-    """(...) -> (...)   y = x * (1 + t) / 2 with t = tanh(sqrt(2/pi) * (x + 0.044715 x^3)), GPT-2's form of GELU
-
-    dx = g * ((1 + t) / 2 + x * (1 - t^2) / 2 * sqrt(2/pi) * (1 + 0.134145 x^2)).
-    """
-
-    t, y = _blank(x), _blank(x)
-
-    def value(x, t, y):
-        np.multiply(x, x, out=t)
-        t *= 0.044715 * _TANH_SCALE
-        t += _TANH_SCALE
-        t *= x
-        np.tanh(t, out=t)
-        np.add(t, 1, out=y)
-        y *= x
-        y *= 0.5
-
-    def slope(g, x, t, d):
-        np.multiply(x, x, out=d)
-        d *= 3 * 0.044715 * _TANH_SCALE
-        d += _TANH_SCALE
-        d *= x
-        d *= 1 - t * t
-        d += t
-        d += 1
-        d *= g
-        d *= 0.5
-
-    def rule(g):
-        d = _blank(x)
-        _in_pieces(slope, g, x, t, d)
-        return (d,)
-
-    _in_pieces(value, x, t, y)
-    return y, rule
-
-
-@gelu_tanh.reference
-def _(x):
-    return x * 0.5 * (ops.tanh((x + x * x * x * 0.044715) * _TANH_SCALE) + 1)
-
-
-@op
-def silu(x):
-    """(...) -> (...)   y = x * s, s = sigmoid(x)
-
-    dx = g * s * (1 + x * (1 - s)).
-    """
-    s, y = _blank(x), _blank(x)
-
-    def value(x, s, y):
-        _sigmoid(x, s)
-        np.multiply(x, s, out=y)
-
-    def slope(g, x, s, d):
-        np.subtract(1, s, out=d)
-        d *= x
-        d += 1
-        d *= s
-        d *= g
-
-    def rule(g):
-        d = _blank(x)
-        _in_pieces(slope, g, x, s, d)
-        return (d,)
-
-    _in_pieces(value, x, s, y)
-    return y, rule
-
-
-@silu.reference
-def _(x):
-    return x * ops.sigmoid(x)
-
-
-@op
-def swiglu(gate, up):
-    """(...), (...) -> (...)   y = gate * s * up, s = sigmoid(gate) (Shazeer 2020)
-
-    dup = g * gate * s;  dgate = g * up * s * (1 + gate * (1 - s)).
-    """
-    if gate.shape != up.shape:
-        raise ValueError("gate and up must have one shape")
-    s, y = _blank(gate), _blank(gate)
-
-    def value(gate, up, s, y):
-        _sigmoid(gate, s)
-        np.multiply(gate, s, out=y)
-        y *= up
-
-    def slopes(g, gate, up, s, dgate, dup):
-        np.multiply(gate, s, out=dup)
-        dup *= g
-        np.subtract(1, s, out=dgate)
-        dgate *= gate
-        dgate += 1
-        dgate *= s
-        dgate *= up
-        dgate *= g
-
-    def rule(g):
-        dgate, dup = _blank(gate), _blank(up)
-        _in_pieces(slopes, g, gate, up, s, dgate, dup)
-        return dgate, dup
-
-    _in_pieces(value, gate, up, s, y)
-    return y, rule
-
-
-@swiglu.reference
-def _(gate, up):
-    return gate * ops.sigmoid(gate) * up
-
-
-def _sigmoid(x, s):
-    np.negative(x, out=s)
-    with np.errstate(over="ignore"):  # e ** -x = inf far below zero, where s is 0
-        np.exp(s, out=s)
-    s += 1
-    np.divide(1, s, out=s)
 
 
 # ------------------------------------------------------------------------------------------------ positions and attention
@@ -562,37 +381,38 @@ def _(x):
 
 
 @op
-def attention(q, k, v, *bias, mask=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
+def attention(q, k, v, *bias, added=None, mask=None, since=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
     """(B, H, T, D), (B, G, S, D), (B, G, S, E), bias (..., T, S) -> (B, H, T, E)   softmax(q k^T scale + bias) v
 
     H is a multiple of G: each key and value head serves H / G query heads. scale defaults to 1 / sqrt(D).
-    `mask` (broadcastable to (B, H, T, S)): true where a query may look. `causal=o`: query i looks at keys 0 ... i + o only.
-    A query that may look nowhere gives zeros and sends none back. `dropout` zeroes weights with that probability and scales the
-    others, drawn from `seed`. The T x S matrix never exists: `attention.py` works in blocks of `block` queries and does not
-    touch the masked half.
+    `added`: a bias that gets no gradient. `mask`: true where a query may look; both broadcastable to (B, H, T, S).
+    `causal=o`: query i looks at keys up to i + o only; `since=o`: from i + o on. A query that may look nowhere gives zeros and
+    sends none back. `dropout` zeroes weights with that probability and scales the others, drawn from `seed`. The T x S matrix
+    never exists: `attention.py` works in blocks of `block` queries and does not touch the keys that none of them looks at.
     """
     shape = (*q.shape[:3], k.shape[2])
-    for extra in (*bias, *(() if mask is None else (mask,))):
+    for extra in (*bias, *(x for x in (added, mask) if x is not None)):
         if np.broadcast_shapes(extra.shape, shape) != shape:
             raise ValueError(f"a mask or bias of shape {extra.shape} does not fit scores of shape {shape}")
-    options = (bias[0] if bias else None, mask, causal, scale)
-    out, saved = attend(q, k, v, *options, block, dropout, seed)
-    return out, (lambda g: attend_back(g, q, k, v, *options, dropout, seed, saved, out))
+    how = (bias[0] if bias else None, added, mask, since, causal)
+    out, saved = attend(q, k, v, how, scale, block, dropout, seed)
+    return out, (lambda g: attend_back(g, q, k, v, how, scale, dropout, seed, saved, out))
 
 
 @attention.reference
-def _(q, k, v, *bias, mask=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
+def _(q, k, v, *bias, added=None, mask=None, since=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
     (b, h, t, d), (_, groups, s, _) = q.shape, k.shape
     q = reshape(q, shape=(b, groups, h // groups, t, d))
     k, v = (reshape(x, shape=(b, groups, 1, s, x.shape[-1])) for x in (k, v))
     scores = matmul(q, np.swapaxes(k, -1, -2)) * (1 / math.sqrt(d) if scale is None else scale)
     scores = reshape(scores, shape=(b, h, t, s))
-    if bias:
-        scores = scores + bias[0]
+    for numbers in (*bias, *(() if added is None else (added,))):
+        scores = scores + numbers
     allowed = np.ones((t, s), dtype=bool) if causal is None else np.tri(t, s, causal, dtype=bool)
+    allowed = allowed if since is None else allowed & ~np.tri(t, s, since - 1, dtype=bool)
     allowed = allowed if mask is None else allowed & mask
     weights = softmax(ops.where(scores, -np.inf, condition=allowed), dim=-1)
     if dropout:
-        weights = weights * dropped_everywhere(b, h, groups, t, s, causal, block, dropout, seed, scores.dtype)
+        weights = weights * dropped_everywhere(b, h, groups, t, s, (since, causal), block, dropout, seed, scores.dtype)
     weights = reshape(weights, shape=(b, groups, h // groups, t, s))
     return reshape(matmul(weights, v), shape=(b, h, t, v.shape[-1]))

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tinygrad_tf import Tensor, composed, engine, fused, nn, no_grad
+from tinygrad_tf import Tensor, activations, composed, engine, nn, no_grad
 from tinygrad_tf.check import GradientError, gradcheck, gradgradcheck
 from tinygrad_tf.engine import op
 from tinygrad_tf.models import Decoder, DecoderConfig
@@ -253,8 +253,8 @@ def test_a_wrong_op_in_a_decoder(monkeypatch):
         y, rule = right.raw(x)
         return y, lambda g: tuple(-share for share in rule(g))
 
-    right = fused.gelu
-    monkeypatch.setattr(fused, "gelu", op(gelu))
+    right = activations.gelu
+    monkeypatch.setattr(activations, "gelu", op(gelu))
     model = decoder()
     error = failure(lambda: model.loss(IDS, IDS), model)
     assert (error.op, error.cause) == ("gelu", "sign")

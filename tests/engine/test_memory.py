@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import Tensor, composed, grad, no_grad, ops, tensor
+from tinygrad_tf.activations import gelu
 from tinygrad_tf.engine import history, registry
-from tinygrad_tf.fused import attention, gelu, layer_norm, linear
+from tinygrad_tf.fused import attention, layer_norm, linear
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import special, tensor
-from tinygrad_tf.fused import gelu
+from tinygrad_tf.activations import gelu
 
 EDGES = [0.0, -0.0, 1e-300, -1e-9, 5e-5, -38.4, 38.4, 1e5, -1e5, math.inf, -math.inf]
 POINTS = np.concatenate([np.linspace(-9, 9, 20001), np.linspace(-40, -9, 501), np.linspace(9, 40, 501), EDGES])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tinygrad_tf import Tensor, fused, manual_seed, nn, optim, threads
+from tinygrad_tf import Tensor, activations, fused, manual_seed, nn, optim, threads
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 
 
@@ -25,7 +25,7 @@ def parts(count):
 def everything(monkeypatch):
     """Cut even the smallest arrays, into pieces that do not come out even."""
     monkeypatch.setattr(threads, "WORTH", 1)
-    monkeypatch.setattr(fused, "PIECE", 100)
+    monkeypatch.setattr(activations, "PIECE", 100)
     monkeypatch.setattr(optim, "PIECE", 100)
 
 
@@ -63,8 +63,8 @@ def test_training_gives_the_same_numbers_every_time_and_those_of_one_thread(sett
 
 
 OPS = {
-    "gelu": (fused.gelu, 1, {}), "gelu_tanh": (fused.gelu_tanh, 1, {}), "silu": (fused.silu, 1, {}),
-    "swiglu": (fused.swiglu, 2, {}), "layer_norm": (fused.layer_norm, 1, {}), "rms_norm": (fused.rms_norm, 1, {}),
+    "gelu": (activations.gelu, 1, {}), "gelu_tanh": (activations.gelu_tanh, 1, {}), "silu": (activations.silu, 1, {}),
+    "swiglu": (activations.swiglu, 2, {}), "layer_norm": (fused.layer_norm, 1, {}), "rms_norm": (fused.rms_norm, 1, {}),
     "attention": (fused.attention, 3, {"causal": 0, "block": 4}),
 }  # fmt: skip
 
