@@ -16,9 +16,10 @@ def _():
     import marimo as mo
 
     from lessons.page import check_button, exercises, links, show
+    from viz.figures import graph_walk, walk
     from viz.style import number
 
-    return check_button, exercises, links, mo, number, show
+    return check_button, exercises, graph_walk, links, mo, number, show, walk
 
 
 @app.cell(hide_code=True)
@@ -29,6 +30,8 @@ def _(mo):
     Training a network asks one question of every number in it, again and again: if this one had been a little larger, how
     much larger would the result have been? The ratio of the two changes is the **derivative**, or slope. To find it for one
     number takes no theory at all: compute twice, a small step apart, and divide.
+
+    Words in bold are explained where they stand. All of them are in the glossary, which the foot of each page leads to.
     """)
     return
 
@@ -37,9 +40,8 @@ def _(mo):
 def _():
     import viz
     from tinygrad_tf import Tensor
-    from viz.figures import graph_walk, walk
 
-    return Tensor, graph_walk, viz, walk
+    return Tensor, viz
 
 
 @app.cell
@@ -78,8 +80,7 @@ def _(L, measured, mo, number):
 def _():
     a, b, c = 2.0, -3.0, 10.0
     d = a * b
-    e = d + c
-    _L = e * a
+    e = d + c  # and the result is L = e * a
 
     to_L = 1.0
     to_e = to_L * a  # L = e * a: when e moves, L moves a times as much
@@ -183,7 +184,8 @@ def _(Tensor, viz):
 def _(mo):
     mo.md(r"""
     Here is the walk, a step at a time: first the values, downwards; then, in violet, the gradients on their way back up.
-    Press →, or click on a box. Watch `a` when its second share arrives.
+    Press the button → above it, or click on a box; after a first click the arrow keys work as well, here and in every such
+    figure. Watch `a` when its second share arrives.
     """)
     return
 
@@ -224,11 +226,15 @@ def _(L, Tensor, mo, moved, number):
     _out.backward()
     _a, _b, _c = (leaf.grad.item() for leaf in _leaves)
     _e = _out.item() / moved.value["a"] if moved.value["a"] else moved.value["c"]
+    _found = " They cancel: for a moment, a has no influence." if _a == 0 else ""
     mo.md(f"""
     L = **{number(_out.item())}**, and the gradients are **{number(_a)}** for a, **{number(_b)}** for b, **{number(_c)}** for
     c.
 
-    The two shares of a: {number(_e)} from `e * a`, and {number(_a - _e)} by way of `a * b`.
+    The two shares of a: {number(_e)} from `e * a`, and {number(_a - _e)} by way of `a * b`.{_found}
+
+    <details><summary>The place</summary>The shares are e = a · b + c and a · b. For a = 2 and c = 10 that is 2b + 10 and 2b:
+    together 4b + 10, which is 0 at b = {number(-10 / 4)}. There L is at its lowest, as far as a is concerned.</details>
     """)
     return
 
@@ -271,7 +277,6 @@ def _(gradients, mo, number, replaced):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

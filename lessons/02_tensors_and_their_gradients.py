@@ -16,8 +16,10 @@ def _():
     import marimo as mo
 
     from lessons.page import check_button, exercises, links, show
+    from viz.figures import graph_walk, walk
+    from viz.figures.broadcasting import SHAPES, broadcasting
 
-    return check_button, exercises, links, mo, show
+    return SHAPES, broadcasting, check_button, exercises, graph_walk, links, mo, show, walk
 
 
 @app.cell(hide_code=True)
@@ -30,8 +32,8 @@ def _(mo):
     gradient of a tensor has the shape of the tensor*. When a shape does not fit, something is wrong, and it is worth finding
     out what.
 
-    The **shape** says how many numbers lie along each axis. `x` below is (2, 3): two rows, each of three numbers. `w` is (3,
-    2).
+    The **shape** says how many numbers lie along each axis. `x` below is (4, 3): four rows, each of three numbers. `w` is
+    (3, 2), so their product is (4, 2). To have one result, its eight elements are added up, each as often as `g` says.
     """)
     return
 
@@ -42,19 +44,18 @@ def _():
 
     import viz
     from tinygrad_tf import Tensor, nn, ops
-    from viz.figures import graph_walk, walk
-    from viz.figures.broadcasting import SHAPES, broadcasting
 
-    return SHAPES, Tensor, broadcasting, graph_walk, nn, np, ops, viz, walk
+    return Tensor, nn, np, ops, viz
 
 
 @app.cell
 def _(np):
-    x = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0]])
+    x = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
     w = np.array([[0.5, -1.0], [2.0, 0.0], [1.0, 1.0]])
+    g = np.array([[1.0, 0.0], [2.0, -1.0], [0.0, 3.0], [1.0, 1.0]])
 
     def result(w):
-        return float((x @ w).sum())
+        return float((g * (x @ w)).sum())
 
     def measured(f, w, step=1e-3):
         grad = np.zeros_like(w)
@@ -67,33 +68,35 @@ def _(np):
 
     slow = measured(result, w)
     slow.round(6)
-    return measured, result, slow, w, x
+    return g, measured, result, slow, w, x
 
 
 @app.cell(hide_code=True)
-def _(mo, w):
+def _(g, mo, slow, w, x):
+    _terms = " + ".join(f"{a:g} · {b:g}" for a, b in zip(x[:, 0], g[:, 0]))
     mo.md(f"""
-    That took {2 * w.size} runs for the {w.size} elements of w. Look at what came out: both columns are the same, and each row
-    has one number. The element w[0, 0] was multiplied by x[0, 0] in the first row of the product and by x[1, 0] in the
-    second; its slope is their sum.
+    That took {2 * w.size} runs for the {w.size} elements of w. Follow one of them, w[0, 0]: in each row of the product it was
+    multiplied by the first number of that row of x, and what came of it counts as often as the first number of that row of g
+    says. So its slope is {_terms} = {slow[0, 0]:g}: the first column of x times the first column of g.
 
     ## The rule of a matrix product, by hand
 
-    Let g be the gradient that arrives at the product: one number for each of its elements, here all 1, since they are only
-    added up. Which product of g with x has the shape of w, (3, 2)? x is (2, 3) and g is (2, 2): only **xᵀ @ g**. And what has
-    the shape of x? Only **g @ wᵀ**. The shapes leave no other choice, which is a good way to remember the two.
+    g is also the gradient that arrives at the product: one number for each of its elements, how fast the result grows when
+    that element does. What goes on from there to w has the shape of w, (3, 2). From x, (4, 3), and g, (4, 2), only one
+    product has it: **xᵀ @ g**, each column of x times each column of g. And what goes to x is (4, 3): from g, (4, 2), and w,
+    (3, 2), only **g @ wᵀ** is. As long as the three lengths differ, the shapes leave no other choice, which is a good way
+    to find the two again.
     """)
     return
 
 
 @app.cell
-def _(np, slow, w, x):
-    g = np.ones((2, 2))
+def _(g, np, slow, w, x):
     to_w = x.T @ g
     to_x = g @ w.T
     assert np.allclose(to_w, slow)
     to_w
-    return g, to_w, to_x
+    return to_w, to_x
 
 
 @app.cell(hide_code=True)
@@ -126,9 +129,9 @@ def _(mo):
 
 
 @app.cell
-def _(Tensor, np, to_w, to_x, w, x):
+def _(Tensor, g, np, to_w, to_x, w, x):
     X, W = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
-    (X @ W).sum().backward()
+    (g * (X @ W)).sum().backward()
     assert np.allclose(W.grad.numpy(), to_w)
     assert np.allclose(X.grad.numpy(), to_x)
     W.grad
@@ -139,8 +142,8 @@ def _(Tensor, np, to_w, to_x, w, x):
 def _(mo):
     mo.md(r"""
     Why the `.sum()`? A slope compares the change of *one* number with the change of another. From a whole array there is no
-    such thing, and the engine says so. Either make one number of it, as every loss does, or say with a g of your own how much
-    each element is to count.
+    such thing, and the engine says so. Either make one number of it, as every **loss** is one: the number that says how wrong
+    a model's answers are. Or hand over how much each element is to count, as in `(X @ W).backward(g)`.
     """)
     return
 
@@ -182,28 +185,29 @@ def _(Tensor, np):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    Choose another shape for b. Each of its elements collects what arrives at the places where it was used; move the slider
-    from element to element.
+    Choose another shape for b. Each of its elements collects what arrives at the places where it was used; where b has more
+    than one element, the slider goes from one to the next.
     """)
     return
 
 
 @app.cell(hide_code=True)
 def _(SHAPES, mo):
-    chosen = mo.ui.batch(
-        mo.hstack(["{shape}", "{element}"], justify="start", gap=2, wrap=True),
-        {
-            "shape": mo.ui.dropdown(list(SHAPES), value="(3,)", label="shape of b", allow_select_none=False),
-            "element": mo.ui.slider(0, 11, value=0, label="element", show_value=True),
-        },
-    )
-    chosen
-    return (chosen,)
+    shape = mo.ui.dropdown(list(SHAPES), value="(3,)", label="shape of b", allow_select_none=False)
+    return (shape,)
 
 
 @app.cell(hide_code=True)
-def _(broadcasting, chosen):
-    broadcasting(**chosen.value)
+def _(SHAPES, mo, np, shape):
+    _last = int(np.prod(SHAPES[shape.value])) - 1
+    element = mo.ui.slider(0, _last, value=0, label="element", show_value=True) if _last else None
+    mo.hstack([shape, element] if _last else [shape], justify="start", gap=2, wrap=True)
+    return (element,)
+
+
+@app.cell(hide_code=True)
+def _(broadcasting, element, shape):
+    broadcasting(shape.value, element.value if element is not None else 0)
     return
 
 
@@ -214,7 +218,8 @@ def _(mo):
 
     Whole arrays make the graph small again: one box for each op, however many numbers pass through it. The **parameters**,
     the numbers that training will change, stand at the side; here they are two matrices and two biases, and each box says its
-    shape.
+    shape. Between the two layers stands tanh, a curve that brings any number between −1 and 1. The loss is the mean of the
+    squares of what comes out.
     """)
     return
 
@@ -239,9 +244,10 @@ def _(Tensor, nn, np, viz):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    And the walk through two such layers on one vector, small enough for every number to be seen. Each matrix W gets its
-    gradient when the box beside it has its own, `gᵀ @ x` there, because the engine stores a layer's matrix with one row for
-    each output. Compare the shape of W with that of the violet numbers in its box.
+    And the walk through two such layers, without biases and with one row for x, small enough for every number to be seen. A
+    layer of the engine stores its matrix turned round, one row for each output. So it computes x Wᵀ where you had x @ w, and
+    the two rules are turned as well: x gets g @ W, and W gets gᵀ @ x, where x and g are rows, (1, 2). Watch the step in which
+    W₂ gets its gradient, in violet: it has the shape of W₂.
     """)
     return
 
@@ -258,7 +264,8 @@ def _(mo):
     ## Broken on purpose
 
     The raw rule of `add` passes g on as it is; summing over the repeated axis is the engine's part. What if nobody did it?
-    Take one step of training with the raw share of the bias and look at the shape of what comes out.
+    Training takes a small part of the gradient away from each parameter, here a tenth. Do that with the raw share of the
+    bias, and look at the shape of what comes out.
     """)
     return
 
@@ -276,8 +283,8 @@ def _(arriving, bias, np, ops):
 @app.cell(hide_code=True)
 def _(mo, right, trained):
     mo.md(f"""
-    The bias is now {trained.shape}: a different one for each row of the batch, and no error anywhere. NumPy broadcast the
-    subtraction just as willingly as the addition. It goes wrong later, in another place, when a batch has another number of
+    The bias is now {trained.shape}: a different one for each of the four rows, and no error anywhere. NumPy broadcast the
+    subtraction just as willingly as the addition. It goes wrong later, in another place, when an input has another number of
     rows. A gradient has the shape of its tensor, {right.shape}; the engine checks that for every rule.
     """)
     return
@@ -286,7 +293,6 @@ def _(mo, right, trained):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 
@@ -322,7 +328,7 @@ def _(
     w,
 ):
     numbers = {
-        "sum of x @ w": result(w),
+        "sum of g times x @ w": result(w),
         "gradient of w, measured": slow,
         "gradient of w, by the engine": W.grad,
         "runs to measure it": 2 * w.size,

@@ -19,8 +19,10 @@ def _():
     import marimo as mo
 
     from lessons.page import check_button, exercises, links, show
+    from viz.figures import graph_walk, walk
+    from viz.figures.visits import visits as visits_picture
 
-    return check_button, exercises, links, mo, show
+    return check_button, exercises, graph_walk, links, mo, show, visits_picture, walk
 
 
 @app.cell(hide_code=True)
@@ -51,10 +53,8 @@ def _():
 
     import viz
     from tinygrad_tf import Tensor, engine, nn
-    from viz.figures import graph_walk, walk
-    from viz.figures.visits import visits as visits_picture
 
-    return Tensor, engine, graph_walk, nn, sys, visits_picture, viz, walk
+    return Tensor, engine, nn, sys, viz
 
 
 @app.cell
@@ -91,14 +91,16 @@ def _(mo, wrong):
     3. c gives b its second share: `b.grad` is 2. We go on from b again.
     4. b gives a *all it has*, 2, twice: `a.grad` is {wrong:g}. The first share was sent a second time.
 
-    b spoke before it had heard everything. Here you can watch it; then change the order and watch again.
+    b spoke before it had heard everything. Here you can watch it; then change the order and watch again. Besides the sums of
+    above there are the expression of lesson 1, and two layers in a row. Where layers *replace*, the output f(x) of the first
+    is all that the second gets: h = f(x). Where they *add*, what came in stays: h = x + f(x), so x is used twice.
     """)
     return
 
 
 @app.cell(hide_code=True)
 def _(mo):
-    order = mo.ui.radio(["depth first", "newest first"], value="depth first", label="Order of backward", inline=True)
+    order = mo.ui.radio(["at once", "newest first"], value="at once", label="Order of backward", inline=True)
     model = mo.ui.dropdown(
         ["a sum used twice", "an expression", "two layers that add", "two layers that replace"],
         value="a sum used twice",
@@ -118,9 +120,10 @@ def _(graph_walk, model, order, walk):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    With the expression of lesson 1, and with layers that replace one another, this order happens to be right: nothing between
-    a leaf and the result is used twice there. With layers that *add* it is wrong from the first sum on. A transformer is made
-    of such sums. In the figure, choose "two layers that add" and look for the step in which h sends for the second time.
+    With the expression of lesson 1, and with layers that replace one another, going on at once happens to be right: nothing
+    between a leaf and the result is used twice there. With layers that add it is wrong from the first sum on. A transformer
+    is made of such sums. In the figure, choose "two layers that add" and look for the step in which h sends for the second
+    time.
 
     ## A repair that costs too much
 
@@ -157,8 +160,8 @@ def _(Number):
 def _(mo, visits):
     mo.md(f"""
     The gradient is right, and the program is hopeless. Each sum has two ways back, so n of them have 2ⁿ paths: {visits[16]:,}
-    visits for a chain of 16 sums. A stack of layers that add has the same form: past each branch, or through it. GPT-2's
-    smallest model has 24 of them: {2**24:,} paths. Nobody could train it so.
+    visits for a chain of 16 sums, the leaf's included, as everywhere below. A stack of layers that add has the same form: past
+    each f, or through it. GPT-2's smallest model has 24 of them: {2**24:,} paths. Nobody could train it so.
 
     ## Wait until everything has arrived
 
@@ -229,7 +232,7 @@ def _(mo):
 
     The engine's notes are called nodes: a **node** is one call of an op, with its inputs, its rule, and the count at which it
     was made. `backward()` always takes the newest that waits, so it comes to each of them once. `engine.history` lists them
-    in that order.
+    in that order. Two sums are two nodes; a leaf is no call, it only collects what arrives.
     """)
     return
 
@@ -242,7 +245,7 @@ def _(Tensor, engine, right):
     nodes = engine.history(z.node)
     z.backward()
     assert x.grad.item() == right
-    nodes
+    f"{len(nodes)} nodes, slope {x.grad.item():g}"
     return nodes, x
 
 
@@ -251,9 +254,10 @@ def _(mo):
     mo.md(r"""
     ## Where the paths come from in a real block
 
-    Two layers that add, as the engine records them. The orange line is the **skip path**: what came in goes on unchanged past
-    the branch, and both meet in the sum. Each sum doubles the number of ways back. Count them from the end to `x`: past both
-    branches, through the first, through the second, through both.
+    Two layers that add, as the engine records them: `nn.Residual(f)` computes x + f(x), and its f, here an `nn.Linear`, is the
+    branch. The orange line is the **skip path**: what came in goes on unchanged past the branch, and both meet in the sum.
+    Each sum doubles the number of ways back. Count them from the end to `x`: past both branches, through the first, through
+    the second, through both.
     """)
     return
 
@@ -314,7 +318,6 @@ def _(deep, fate, leaf, mo, sys):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 
@@ -340,7 +343,7 @@ def _(by_paths, deep, fate, leaf, long, nodes, right, show, visits, wrong, x):
         "the same, each path by itself": by_paths[2],
         "the same, newest first": right,
         "the same, by the engine": x.grad.item(),
-        "nodes that the engine visits": len(nodes),
+        "nodes of the engine for two sums": len(nodes),
         "visits for 1, 2, 4, 8, 16 sums, each path by itself": list(visits.values()),
         "visits for 16 sums, newest first": len(long),
         "gradient through 16 sums": long[0].grad,

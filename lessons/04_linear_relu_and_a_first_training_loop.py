@@ -19,8 +19,9 @@ def _():
     import marimo as mo
 
     from lessons.page import check_button, exercises, links, show
+    from viz.figures.fitting import RATES, STEPS, TARGETS, fitting, train
 
-    return check_button, exercises, links, mo, show
+    return RATES, STEPS, TARGETS, check_button, exercises, fitting, links, mo, show, train
 
 
 @app.cell(hide_code=True)
@@ -29,7 +30,7 @@ def _(mo):
     # Linear, ReLU and a first training loop
 
     A network begins with random numbers, and nobody ever tells it which ones would be right. It is told only how wrong its
-    answers are: one number, the **loss**. The gradient of the loss says of every parameter in which direction it makes the
+    answers are: one number, the loss. The gradient of the loss says of every parameter in which direction it makes the
     answers more wrong. So take a small step in the other direction, all at once, and ask again. That is all:
     **gradient descent**.
 
@@ -45,9 +46,8 @@ def _():
 
     import viz
     from tinygrad_tf import Tensor, nn, optim
-    from viz.figures.fitting import RATES, STEPS, TARGETS, fitting, train
 
-    return RATES, STEPS, TARGETS, Tensor, fitting, nn, np, optim, train, viz
+    return Tensor, nn, np, optim, viz
 
 
 @app.cell
@@ -111,8 +111,9 @@ def _(mo):
     ## A bend
 
     What a line lacks is a bend. **ReLU** is one: it lets a positive number through, and makes 0 of a negative one. Its rule
-    is as short: where the number was positive the gradient goes through as it is, elsewhere 0 arrives. Each unit bends at a
-    place that its weight and bias choose. Two of them are enough for |x|, and you can set them by hand.
+    is as short: where the number was positive the gradient goes through as it is, elsewhere 0 arrives. Put it between two
+    Linear layers, and each number between them is a **unit**: a weighted sum of the inputs, plus a bias, bent. Where it bends,
+    its weight and its bias choose. Two units are enough for |x|, and you can set them by hand.
     """)
     return
 
@@ -127,7 +128,7 @@ def _(Tensor, nn, np, x, y):
     z = Tensor([-2.0, 0.0, 3.0], requires_grad=True)
     z.relu().backward(np.array([10.0, 10.0, 10.0]))
     exact
-    return exact, z
+    return bent, exact, z
 
 
 @app.cell(hide_code=True)
@@ -137,34 +138,35 @@ def _(exact, mo, z):
     relu(x) + relu(−x) = |x|, and the loss is exactly {exact:g}. Of −2, 0 and 3, ReLU makes {_kept}; of three gradients of 10
     that arrive there, {_passed} come through.
 
-    The two linear maps and the bend between them are a network: an **MLP**,
-    multi-layer perceptron. This is its graph. Each Linear is one box with its two parameters.
+    The two linear maps and the bend between them are a network: an **MLP**, multi-layer perceptron. This is the graph of
+    these two units, with the loss at its end. Each Linear is one box with its two parameters.
     """)
     return
 
 
 @app.cell
-def _(Tensor, nn, np, viz, x, y):
-    def network_with_loss():
-        rng = np.random.default_rng(0)
-        network = nn.Sequential(nn.Linear(1, 8, generator=rng), nn.ReLU(), nn.Linear(8, 1, generator=rng))
-        inputs, targets = Tensor(x, dtype=np.float32), Tensor(y, dtype=np.float32)
-        loss = (network(inputs) - targets).square().mean()
-        loss.backward()
-        return viz.draw(loss, legend=False)
-
-    network_with_loss()
+def _(Tensor, bent, viz, x, y):
+    viz.draw((bent(Tensor(x)) - Tensor(y)).square().mean(), legend=False)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.md(r"""
+def _(mo, np, train):
+    _flat = train("|x|", 8, rate=1.0)[1]
+    _off = int(np.argmax(np.ptp(_flat, axis=1) == 0))
+    _high, _low = (f"{value:.2f}".replace("-", "−") for value in sorted(_flat[-2:, 0], reverse=True))
+    _many = [train("a wave", 32, rate=rate)[0][-1] for rate in (0.1, 0.3)]
+    mo.md(f"""
     ## Let it find the numbers itself
 
     Now with random numbers to begin with. Walk through the steps, and watch the bends find their places. Then make it harder:
-    a wave needs more units than |x|; a step has a corner that no slope reaches. And try the learning rates. Too small a rate
-    is slow; too large a one goes past the goal, further each time.
+    a wave bends more often than |x| and needs more units; a step jumps, where a sum of bends can only climb steeply.
+
+    And try the learning rates. Too small a rate is slow. Too large a one throws the bends away: with 8 units on |x| and a rate
+    of 1, every ReLU is off for all 41 points after {_off} steps. Only the last bias still learns then, and each step throws it
+    from one side of the goal to the other: the output is a flat line, by turns at {_high} and at {_low}, for
+    ever. The more units have a share in the output, the smaller a rate they bear: 32 of them come to a loss of
+    {_many[0]:.3f} on the wave at a rate of 0.1, and to {_many[1]:.3f} at 0.3.
     """)
     return
 
@@ -228,17 +230,18 @@ def _(fitting, train):
     hoarding, curves = train("|x|", 8, forget=True)
     flat = curves[-1]
     fitting(forget=True)
-    return flat, hoarding
+    return curves, flat, hoarding
 
 
 @app.cell(hide_code=True)
-def _(flat, hoarding, mo, np):
+def _(curves, flat, hoarding, mo, np):
     mo.md(f"""
-    It swings, like a ball that rolls through a valley without friction: {hoarding[100]:.3f} after 100 steps,
-    {hoarding[200]:.3f} after 200, {hoarding[400]:.3f} after 400. And it has lost its bends on the way: between the highest
-    and the lowest point of the curve there is a difference of {np.ptp(flat):g} left. Every ReLU was pushed to where it is off
-    for all 41 points, and through a ReLU that is off no gradient comes back. Nothing in the program is an error. If a loss of
-    yours does not want to fall, look here first.
+    It has lost its bends on the way: between the highest and the lowest point of the curve there is a difference of
+    {np.ptp(flat):g} left. Every ReLU was pushed to where it is off for all 41 points, and through a ReLU that is off no
+    gradient comes back. What still moves is the last bias, so the flat line goes up and down, like a ball that rolls through
+    a valley without friction: in the last 100 steps between {curves[-100:, 0].min():.2f} and {curves[-100:, 0].max():.2f},
+    and the loss between {hoarding[-100:].min():.3f} and {hoarding[-100:].max():.3f}. Nothing in the program is an error. If a
+    loss of yours does not want to fall, look here first.
     """)
     return
 
@@ -246,7 +249,6 @@ def _(flat, hoarding, mo, np):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -26,14 +26,13 @@ def _(mo):
     # One head reads
 
     A vector stands at each position of a text. Position 2 needs something that stands at position 1. It cannot point
-    there; where the thing stands changes with every text. So it asks everyone at once: it sends out a vector, the
-    **query**; every position holds up a vector to be matched, its **key**; and a vector to be taken along, its
-    **value**. How well a query fits a key is their dot product, the **score**. **Softmax** turns the scores of one query
-    into **weights**, positive shares that add to 1, and what comes back, the **read**, is the sum of the values, each
-    times its weight. One such set of three is a **head**.
+    there; where the thing stands changes with every text. So it asks everyone at once. It sends out a vector, its
+    **query**, and every position, itself included, holds up a vector to be matched with it, its **key**. How well the
+    two fit is their dot product, divided by the root of the width: the **score**.
 
-    Here is the whole of it for two positions of width 2. To keep every number visible, the three matrices that make
-    queries, keys and values are left out: each vector is its own query, key and value.
+    Two positions of width 2 are enough to see it. In a model three matrices make the queries, the keys and a third set of
+    vectors, which is needed in a moment. Here they are left out, to keep every number visible: each vector x is its own
+    query, its own key, and the third as well.
     """)
     return
 
@@ -57,11 +56,29 @@ def _(math, np):
     q, k, v = x, x, x
 
     scores = q @ k.T / math.sqrt(2)  # (T, d) @ (d, T) -> (T, T): row i asks, column j is asked
+    scores.round(4)
+    return k, q, scores, v
+
+
+@app.cell(hide_code=True)
+def _(mo, scores):
+    mo.md(f"""
+    Row 2 says how well position 2's query fits the two keys: {scores[1, 0]:g} and {scores[1, 1]:.4f}. **Softmax** makes
+    shares of such a row, the **weights**: the exponential of each score, over the sum of the row's exponentials. They are
+    positive and add to 1. The third vector of each position is its **value**, what it gives away. What comes back to the
+    one that asked, the **read**, is the sum of the values, each times its weight. Queries, keys and values together, with
+    weights of their own, are a **head**.
+    """)
+    return
+
+
+@app.cell
+def _(np, scores, v):
     shares = np.exp(scores)
     weights = shares / shares.sum(axis=1, keepdims=True)  # each row adds to 1
     read = weights @ v  # (T, T) @ (T, d) -> (T, d)
-    read
-    return k, q, read, v, weights, x
+    read.round(4)
+    return read, weights
 
 
 @app.cell(hide_code=True)
@@ -79,8 +96,8 @@ def _(math, mo, read, weights):
 
 @app.cell
 def _(F, Tensor, k, np, q, read, v):
-    _read = F.scaled_dot_product_attention(Tensor(q), Tensor(k), Tensor(v))
-    assert np.allclose(_read.array, read)
+    by_engine = F.scaled_dot_product_attention(Tensor(q), Tensor(k), Tensor(v))
+    assert np.allclose(by_engine.array, read)
     return
 
 
@@ -90,18 +107,19 @@ def _(mo):
     Written out in small ops, with the three matrices in place, the graph has one long way and one short one. The long
     way, from the queries and keys through the softmax, decides *how much*; the short one, from the values, is *what*.
     There is no line that goes past both: everything that leaves this picture went through the mixing at its end.
+    (`matmul` is @, and `permute` exchanges the axes: the transposed keys.)
     """)
     return
 
 
 @app.cell
 def _(Tensor, math, np, viz):
-    _x = Tensor(np.array([[2.0, 0.0], [0.0, 1.0]]), requires_grad=True)
+    _x = Tensor(np.array([[2.0, 0.0], [0.0, 1.0]]), requires_grad=True)  # a name with _ is known in this cell alone
     W_q, W_k, W_v = (Tensor(np.eye(2), requires_grad=True) for _ in range(3))
     queries, keys, values = _x @ W_q, _x @ W_k, _x @ W_v
     shared = (queries @ keys.T / math.sqrt(2)).softmax(-1)
     mixture = shared @ values
-    viz.draw(mixture, names={"x": _x}, title="One head: read = softmax(q kᵀ / √d) v")
+    viz.draw(mixture, names={"x": _x}, title="read = softmax(q kᵀ / √d) v", shapes=False, legend=False)
     return
 
 
@@ -163,11 +181,13 @@ def _(one_settings, one_weight):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The read slides along the *segment* between the two values: any point of it, and no other point. With three positions
-    it would be a triangle, with more a larger hull, but always within what the values span.
+    The read slides along the *segment* between the two values. Every point between its ends can be had and no point off
+    it; the ends themselves are approached and never reached, since softmax gives no share of exactly 0. With three
+    positions the segment would be a triangle, with more whatever a rubber band around the values encloses. No read lies
+    outside.
 
-    Is that only a matter of choosing the score badly? Let gradient descent choose. It lowers the squared distance to the
-    wish (3/2, 3/4) for as long as it can.
+    Is that only a matter of choosing the score badly? Let gradient descent choose: 300 steps against the slope of a
+    loss, here the squared distance to the wish (3/2, 3/4). `grad(loss, score)` gives that slope.
     """)
     return
 
@@ -191,14 +211,16 @@ def _(Tensor, grad, np, two_values):
 def _(best, best_read, left_over, mo):
     mo.md(f"""
     It settles at *a* = {best.array[0]:.3f} with the read ({best_read.array[0]:.3f}, {best_read.array[1]:.3f}): the point
-    of the segment that is nearest to the wish, a squared distance of {left_over:.3f} away. No training gets it closer.
+    of the segment that is nearest to the wish. The loss that is left is {left_over:.3f}, a distance of
+    {left_over**0.5:.3f}; the figure shows how near its slider comes to that. No training gets it closer.
     What is missing is not a better weight but a second one.
 
     ## The size of the input matters
 
     Double every input of this head. Its queries double, and its keys double, so each score becomes four times as large.
-    Softmax takes the exponential of the scores: what was a slight preference turns into nearly all of the weight. How
-    evenly weights are spread is measured by their **entropy**, which is 0 when everything is on one position.
+    Softmax takes the exponential of the scores: what was a slight preference turns into nearly all of the weight, unless
+    two keys fit a query equally well; those share. How evenly weights are spread is measured by their **entropy**, which
+    is 0 when everything is on one position.
     """)
     return
 
@@ -234,7 +256,8 @@ def _(growth, mo, moved, sharper):
     Every score became {growth.mean():g} times as large. The mean entropy of a row fell from {sharper[0].mean():.3f}
     to {sharper[1].mean():.3f}. Dividing by √d does nothing about this, because the width has not changed. What helps is
     to bring each row to one size before it asks: **RMSNorm** divides a row by the root of the mean of its squares. After
-    it, doubling the input moves no score by more than {moved:g}. Lesson 10 is about that norm.
+    it, doubling the input moves {'no score at all' if moved == 0 else f'no score by more than {moved:.0e}'}. Lesson 10 is
+    about that norm.
 
     ## Who may be read
 
@@ -243,7 +266,8 @@ def _(growth, mo, moved, sharper):
     a score that is not allowed becomes −∞ *before* the softmax, so that its share is exactly 0 and the other shares
     still add to 1.
 
-    Below, each row is a query. Scale the inputs, put the norm first, choose a mask.
+    Below, each row is a query, and the four rows of inputs are vectors of width 2. Scale them, put the norm first, choose
+    a mask.
     """)
     return
 
@@ -258,6 +282,16 @@ def _(controls, who_reads):
 @app.cell(hide_code=True)
 def _(map_settings, who_reads):
     who_reads(**map_settings.value)
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    Both masks in the engine, with random queries and keys for four positions. First the values are the four unit vectors,
+    so that the read of a row is its row of weights, and the weights that are not 0 can be counted. Then the fourth
+    position is padding, and its value becomes a million.
+    """)
     return
 
 
@@ -331,7 +365,7 @@ def _(Tensor, keys_4, np, queries_4):
     changed[3] += 2.0
     right, late = (abs(causal_weights(changed, m) - causal_weights(keys_4.array, m))[:3].max() for m in (True, False))
     late_sums = causal_weights(keys_4.array, False).sum(axis=1)
-    late_sums
+    late_sums.round(4)
     return late, late_sums, right
 
 
@@ -349,7 +383,6 @@ def _(late, late_sums, mo, right):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 
@@ -378,8 +411,8 @@ def _(
     growth,
     left_over,
     moved,
-    np,
     nothing,
+    np,
     padding_moved,
     read_first,
     read_for,

@@ -61,7 +61,7 @@ def _(np):
 
 
 @app.cell(hide_code=True)
-def _(added, mo, read, replaced):
+def _(added, mo, read, replaced, x):
     mo.md(f"""
     The read is ({read[0]:g}, {read[1]:g}). Replaced, that is all that goes on: ({replaced[0]:g}, {replaced[1]:g}).
     Added, the next layer gets ({added[0]:g}, {added[1]:g}).
@@ -69,12 +69,14 @@ def _(added, mo, read, replaced):
     Is something of position 2 not already in the read? It is, here, and by luck: its own value happens to be its input,
     and its own weight is a half. A value is made by a matrix, which may turn it into anything; and the weight shrinks as
     soon as the position attends to others. A position should be free to look elsewhere with all of its weight and still
-    remember what it held. Adding gives it that. The sum is a **residual connection**; what is added is the **update**,
-    and what computes it is the **branch**. The straight way past the branch, on which x comes to the sum untouched, is
-    the **skip path**, and the vector that travels along all the sums of a model is its **residual stream**.
+    remember what it held. Adding gives it that.
 
-    In the engine the sum is an op of its own, `residual(x, branch)`: an addition that remembers which of the two was the
-    stream.
+    The sum is a **residual connection**. In the numbers above ({read[0]:g}, {read[1]:g}) is the **update**, what is added;
+    whatever computes it, here the head, is the **branch**. The straight way past the branch, on which
+    ({x[0]:g}, {x[1]:g}) comes to the sum untouched, is the skip path.
+
+    In the engine the sum is an op of its own, `residual(x, update)`: an addition that remembers which of the two came
+    along the skip path.
     """)
     return
 
@@ -97,8 +99,10 @@ def _(Tensor, added, np, residual, values, weights, x):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    Draw both machines, each with a branch of two linear layers. On the left every line that leaves x goes into the
-    branch. On the right a second line leaves it, thick and straight, and meets the branch again at the plus.
+    Draw both machines, with other branches: two linear layers and a ReLU between them, of random weights. On the left
+    every line that leaves x goes into the branch. On the right a second line leaves it, thick and straight, and meets the
+    branch again at the plus. A model is a chain of such sums, and the vector that travels along all of them is its
+    **residual stream**.
     """)
     return
 
@@ -107,13 +111,13 @@ def _(mo):
 def _(Tensor, nn, np, residual, viz):
     def branch(seed):
         rng = np.random.default_rng(seed)
-        return nn.Sequential(nn.Linear(2, 8, generator=rng), nn.ReLU(), nn.Linear(8, 2, generator=rng)).double()
+        layers = nn.Linear(2, 8, generator=rng), nn.ReLU(), nn.Linear(8, 2, generator=rng)
+        return nn.Sequential(*layers).double()  # float64, as NumPy has it
 
-    _x = Tensor(np.array([[0.0, 1.0]]), requires_grad=True)
+    _x = Tensor(np.array([[0.0, 1.0]]), requires_grad=True)  # a name with _ is known in this cell alone
     left, right = branch(0), branch(1)
-    y_replaced = left(_x)
-    y_added = residual(_x, right(_x))
-    viz.draw([y_replaced, y_added], view="modules", names={"x": _x}, title="Left replaced, y = f(x); right added, y = x + f(x)")
+    both = [left(_x), residual(_x, right(_x))]
+    viz.draw(both, view="modules", names={"x": _x}, title="y = f(x), and y = x + f(x)", legend=False)
     return (branch,)
 
 
@@ -125,7 +129,8 @@ def _(mo):
     What a coordinate means in a trained model is anybody's guess. Here is a test that needs no guess: let the branch
     return nothing, and see what arrives.
 
-    Scale the branch from −1 over 0 to 1. Then let it return the input itself, and go to −1.
+    Below is position 2 again, x = (0, 1), with what its branch returns, F. Scale F from −1 over 0 to 1. Then let the branch
+    return the input itself, and go to −1.
     """)
     return
 
@@ -162,13 +167,13 @@ def _(cancelled, mo, zero_added, zero_replaced):
     every later layer reads zeros. A silent branch that adds leaves ({zero_added[0]:g}, {zero_added[1]:g}), the input
     itself.
 
-    The figure shows why it cannot be otherwise. Scaling the branch moves y along a line in its direction. When it
-    replaces, the line goes through 0; when it adds, the same line has been carried over to go through x. At scale 0 y
-    stands where the line starts.
+    The figure shows why it cannot be otherwise. As the branch is scaled from −1 to 1, y moves from one end of the dashed
+    line to the other, and at scale 0 it stands in the middle. When the branch replaces, the middle of the line is 0; when
+    it adds, the same line has been carried over, and its middle is x.
 
     And the other end: a branch that returns −x takes everything away, ({cancelled[0]:g}, {cancelled[1]:g}). The skip
-    path gives x a way that costs nothing. It is no promise that x survives, nor that it can be told apart from what was
-    added to it.
+    path brings x to the sum unchanged. It is no promise that x is still there after the sum, nor that it can be told
+    apart from what was added to it.
 
     That is also why it is called *residual*. If a layer should turn (0, 1) into something near (0, 1), a branch that
     adds has only to supply the difference, the residual. To leave x alone it has to be zero, and small weights are
@@ -206,8 +211,10 @@ def _(from_plain, from_residual, mo):
     x = x + ffn(ffn_norm(x))
     ```
 
-    `viz.what_if` runs a model as it is and once more with the output of some of its parts set to zero. Both branches are
-    silenced here.
+    The block below is 8 numbers wide. Its attention has two heads (lesson 8), its norms are those of lesson 10, and
+    `nn.pre_norm` says where they stand. `viz.what_if` runs a model as it is and once more with the output of some of its
+    parts set to zero; both branches are silenced here. (×3 beside an arrow: the normed copy is used three times, for
+    queries, keys and values.)
     """)
     return
 
@@ -222,17 +229,19 @@ def _(Tensor, nn, np, viz):
 
     pre = block(nn.pre_norm)
     tokens = Tensor(np.random.default_rng(1).standard_normal((1, 4, 8)))  # (B, T, d)
-    silent = viz.what_if(pre, tokens, zero=["attn", "ffn"], view="blocks", legend=False)
-    silent
+    silent = viz.what_if(pre, tokens, zero=["attn", "ffn"])
+    _picture = silent.graph.replace(notes=())  # its notes, what the two runs differ in, are told below
+    viz.draw(_picture, view="blocks", legend=False, title="A block, and with silent branches")
     return block, pre, silent, tokens
 
 
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    Both orange lines run from x to y through two plus signs and through nothing else. With the branches silent, what
-    comes out is what went in: not nearly, but the same bits. Make it so by hand, and compare with **post-norm**, the
-    arrangement of 2017, in which the norm stands on the stream, after each sum: `x = norm(x + attn(x))`.
+    In both pictures the orange line runs from x to y through two plus signs and through nothing else. On the right, where
+    the branches are silent, what comes out is what went in: not nearly, but the same bits. Make it so by hand, and compare
+    with **post-norm**, the arrangement of 2017, in which the norm stands on the stream, after each sum:
+    `x = norm(x + attn(x))`.
     """)
     return
 
@@ -256,7 +265,7 @@ def _(block, nn, pre, tokens):
     moved = abs(post_out.array - tokens.array).max()
     assert same_bits
     assert norm_of_norm
-    return moved, norm_of_norm, post, same_bits
+    return moved, norm_of_norm, same_bits
 
 
 @app.cell(hide_code=True)
@@ -307,7 +316,6 @@ def _(lost, mo, scale_lost):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -29,9 +29,13 @@ def _(mo):
     multiplies it by its **local slope**: how fast its output changes with its input. Ten layers with a slope of one
     half, and one part in a thousand is left. For some years that kept networks shallow.
 
-    The smallest stack that shows it has one number a layer. Each layer computes F(x) = tanh(x/2), whose slope is ½ (1 −
-    tanh²(x/2)). The stack starts with x₀ = 1. *Plain*, a layer replaces: x ← F(x). *Residual*, it adds: x ← x +
-    F(x). Then a layer's slope is 1 + F′(x), because x changes as fast as itself. Plain Python does for both.
+    The smallest stack that shows it has one number a layer. Each layer computes F(x) = tanh(x/2). (tanh rises from −1 to 1
+    in the shape of an S: steep around 0, flat far from it.) How fast F changes with x is written F′, and here it is ½ (1 −
+    tanh²(x/2)).
+
+    The stack starts with x₀ = 1. *Plain*, a layer replaces: x ← F(x), and its slope is F′(x). *Residual*, it adds: x ← x +
+    F(x). Then its slope is 1 + F′(x), because x changes as fast as itself. F is now a branch beside the skip path. Plain
+    Python does for both.
     """)
     return
 
@@ -51,7 +55,7 @@ def _():
         return rows
 
     plain, added = walk(5, add=False), walk(5, add=True)
-    return added, math, plain, walk
+    return added, plain, walk
 
 
 @app.cell(hide_code=True)
@@ -67,9 +71,8 @@ def _(added, mo, plain):
         [
             mo.Html(f"<div style='display: flex; flex-wrap: wrap; gap: 1rem 3rem'><div>{_left}</div><div>{_right}</div></div>"),
             mo.md(
-                f"After five plain layers {100 * plain[-1][2]:.1f} percent of the gradient is left. Through five "
-                f"residual layers it "
-                f"has grown to {added[-1][2]:.4f}. The tables multiply from the first layer on; backward multiplies the "
+                f"A gradient of 1 has become {plain[-1][2]:.4f} after five plain layers, and {added[-1][2]:.4f} after five "
+                f"residual ones. The tables multiply from the first layer on; backward multiplies the "
                 f"same slopes "
                 "from the last one back. The product at the end is the same."
             ),
@@ -117,7 +120,7 @@ def _(Tensor, added, grad, np, plain, residual):
     assert np.isclose(gradient(5, add=False), plain[-1][2])
     assert np.isclose(gradient(5, add=True), added[-1][2])
     deep = {depth: (gradient(depth, add=False), gradient(depth, add=True)) for depth in (5, 10, 20)}
-    return deep, gradient, half_tanh, stack
+    return deep, gradient, stack
 
 
 @app.cell(hide_code=True)
@@ -138,15 +141,15 @@ def _(deep, mo):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    Here are three layers of each, drawn backward: the arrows point the way the gradient goes, each with the size of what
-    it carries. In the plain stack there is one road, and every op on it takes its toll.
+    Here are three layers of each, drawn backward: the arrows point the way the gradient goes, from y to x₀, each with the
+    size of what it carries. In the plain stack there is one road, and every op on it takes its toll.
     """)
     return
 
 
 @app.cell
 def _(stack, viz):
-    _x0, _y = stack(3, add=False)
+    _x0, _y = stack(3, add=False)  # names with _ are known in this cell alone
     viz.draw(_y, grads="edges", names={"x0": _x0}, title="Three layers that replace: one road back", legend=False)
     return
 
@@ -156,7 +159,8 @@ def _(mo):
     mo.md(r"""
     In the residual stack a gradient that reaches a plus is copied, whole, onto both roads: a sum changes as fast as
     either of its terms. The orange road leads from plus to plus with nothing on it. Where the roads meet again, what
-    comes from the branch is added.
+    comes from the branch is added. (The plus of the last layer is the octagon at the bottom, marked `residual`: backward
+    starts there, and where it starts the picture says which op it was.)
     """)
     return
 
@@ -173,7 +177,7 @@ def _(mo):
     mo.md(r"""
     Now walk. The gradient starts as 1 at the output, below, and every step takes it up through one layer. The bars stand
     on a logarithmic scale, the same for both stacks, and the dashed line is 1. (Arrow keys work once the figure has been
-    clicked; so does a click on any row.)
+    clicked; a click on any row goes there.)
     """)
     return
 
@@ -204,8 +208,9 @@ def _(mo):
 
     $$ \text{gradient at } x \;=\; g + J_F^{\top} g . $$
 
-    The first g came along the skip path and met nothing. The second went through the branch. Ask the engine for each by
-    itself, and build the Jacobian row by row to compare.
+    The first g came along the skip path and met nothing. The second went through the branch. Take as branch four layers
+    that a transformer has (GELU, lesson 9, is a ReLU without its corner), and ask the engine for each part by itself. A walk
+    back clears the graph as it goes, since that saves memory; `retain_graph=True` keeps it for the next.
     """)
     return
 
@@ -213,7 +218,8 @@ def _(mo):
 @app.cell
 def _(Tensor, grad, nn, np, residual):
     _rng = np.random.default_rng(0)
-    branch = nn.Sequential(nn.RMSNorm(4), nn.Linear(4, 6, generator=_rng), nn.GELU(), nn.Linear(6, 4, generator=_rng)).double()
+    _layers = nn.RMSNorm(4), nn.Linear(4, 6, generator=_rng), nn.GELU(), nn.Linear(6, 4, generator=_rng)
+    branch = nn.Sequential(*_layers).double()  # float64
     x = Tensor(_rng.standard_normal(4), requires_grad=True)
     g = Tensor(_rng.standard_normal(4))  # what arrives at y
 
@@ -221,16 +227,9 @@ def _(Tensor, grad, nn, np, residual):
     (through_branch,) = grad(update, x, g, retain_graph=True)
     (total,) = grad(residual(x, update), x, g, retain_graph=True)
     direct = total.array - through_branch.array
-
-    jacobian = np.stack([grad(update[i], x, retain_graph=True)[0].array for i in range(4)])  # row i: of output i
-    measured = np.stack(
-        [(branch(Tensor(x.array + h)).array - branch(Tensor(x.array - h)).array) / 2e-6 for h in 1e-6 * np.eye(4)], axis=1
-    )
     assert np.allclose(direct, g.array)
-    assert np.allclose(through_branch.array, jacobian.T @ g.array)
-    assert np.allclose(jacobian, measured, atol=1e-8)
     np.stack([direct, through_branch.array, total.array]).round(4)
-    return direct, g, jacobian, measured, through_branch, total
+    return branch, direct, g, through_branch, total, update, x
 
 
 @app.cell(hide_code=True)
@@ -241,9 +240,32 @@ def _(direct, g, mo, through_branch, total):
     are {(direct**2).sum() ** 0.5:.3f} directly, {(through_branch.array**2).sum() ** 0.5:.3f} through the branch and
     {(total.array**2).sum() ** 0.5:.3f} together.
 
+    Is the second row Jᵀg? Row i of the Jacobian is the gradient of output i alone, so four walks back give all of it. And
+    it can be measured without any backward: move one input a little to either side, and see how the outputs change.
+    """)
+    return
+
+
+@app.cell
+def _(Tensor, branch, g, grad, np, through_branch, update, x):
+    jacobian = np.stack([grad(update[i], x, retain_graph=True)[0].array for i in range(4)])
+
+    _after, _before = (branch(Tensor(x.array + h)).array for h in (1e-6 * np.eye(4), -1e-6 * np.eye(4)))
+    measured = (_after - _before).T / 2e-6  # row j of both: input j was moved
+
+    assert np.allclose(jacobian, measured, atol=1e-8)
+    assert np.allclose(through_branch.array, jacobian.T @ g.array)
+    return jacobian, measured
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    Both agree, and Jᵀg is what came through the branch; g itself is what the skip path adds to it.
+
     ## Broken on purpose
 
-    "With a skip path a gradient cannot vanish, nor explode." That is often said. Four branches put it to the test, ten
+    "With a skip path a gradient can neither vanish nor explode." That is often said. Four branches put it to the test, ten
     layers each.
     """)
     return
@@ -271,7 +293,9 @@ def _(mo, ten):
     start, a norm before each branch, in some models a learned factor that begins at 0.01. Then every factor is near 1,
     and the product of a hundred such factors is still something that a first layer can learn from.
 
-    Choose `−x/2` and `0` in the figure above and walk again.
+    Choose `−x/2` and then `−x` in the figure above, and walk again: under `−x` the plain stack passes the gradient on
+    whole, and it is the residual one that loses it. `0` is the silent branch of lesson 6. Replaced, nothing comes back;
+    added, the 1 arrives as it left.
     """)
     return
 
@@ -279,7 +303,6 @@ def _(mo, ten):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 
@@ -299,7 +322,21 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(added, deep, direct, g, jacobian, measured, np, plain, show, ten, through_branch, total, walk):
+def _(
+    added,
+    deep,
+    direct,
+    g,
+    jacobian,
+    measured,
+    np,
+    plain,
+    show,
+    ten,
+    through_branch,
+    total,
+    walk,
+):
     numbers = {
         "S3 direct path is g": bool(np.allclose(direct, g.array, atol=1e-12)),
         "S3 through the branch is the Jacobian transposed times g": bool(

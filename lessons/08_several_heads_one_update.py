@@ -293,7 +293,6 @@ def _(last_moves, mo, others_move):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -20,20 +20,6 @@ def _():
     return check_button, exercises, links, mo, show
 
 
-@app.cell
-def _():
-    import math
-
-    import numpy as np
-
-    import viz
-    from tinygrad_tf import Tensor, nn
-    from tinygrad_tf.nn import functional as F
-    from viz.figures import controls, widen_narrow
-
-    return F, Tensor, controls, math, nn, np, viz, widen_narrow
-
-
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
@@ -47,6 +33,20 @@ def _(mo):
     make of the mixture, now that it is here, is decided by the second half, which most of a model's weights are spent on.
     """)
     return
+
+
+@app.cell
+def _():
+    import math
+
+    import numpy as np
+
+    import viz
+    from tinygrad_tf import Tensor, nn
+    from tinygrad_tf.nn import functional as F
+    from viz.figures import controls, widen_narrow
+
+    return F, Tensor, controls, math, nn, np, viz, widen_narrow
 
 
 @app.cell
@@ -376,7 +376,6 @@ def _(mo, moved):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -20,17 +20,6 @@ def _():
     return check_button, exercises, links, mo, show
 
 
-@app.cell
-def _():
-    import numpy as np
-
-    import viz
-    from tinygrad_tf import Tensor, nn
-    from viz.beside import beside
-
-    return Tensor, beside, nn, np, viz
-
-
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
@@ -45,6 +34,17 @@ def _(mo):
     Then make the whole input twice as large, and change nothing else.
     """)
     return
+
+
+@app.cell
+def _():
+    import numpy as np
+
+    import viz
+    from tinygrad_tf import Tensor, nn
+    from viz.beside import beside
+
+    return Tensor, beside, nn, np, viz
 
 
 @app.cell
@@ -364,7 +364,6 @@ def _(mo):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -20,6 +20,18 @@ def _():
     return check_button, exercises, links, mo, show
 
 
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    # Where each token is
+
+    “Dog bites man” and “man bites dog” are made of the same three words. How does attention tell them apart? It does not. A
+    score is a product of two vectors, and nothing in the product says where either of them stood. A head sees a bag of words.
+    Give three words a vector each, let every word be its own query, key and value, and turn the sentence round.
+    """)
+    return
+
+
 @app.cell
 def _():
     import numpy as np
@@ -41,18 +53,6 @@ def _():
         viz,
         walk,
     )
-
-
-@app.cell(hide_code=True)
-def _(mo):
-    mo.md(r"""
-    # Where each token is
-
-    “Dog bites man” and “man bites dog” are made of the same three words. How does attention tell them apart? It does not. A
-    score is a product of two vectors, and nothing in the product says where either of them stood. A head sees a bag of words.
-    Give three words a vector each, let every word be its own query, key and value, and turn the sentence round.
-    """)
-    return
 
 
 @app.cell
@@ -395,7 +395,6 @@ def _(layouts, mo):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -20,6 +20,24 @@ def _():
     return check_button, exercises, links, mo, show
 
 
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    # A whole block by hand
+
+    *The cat sat.* Three words go into a transformer block and three rows of the same width come out. In between lie seven
+    steps, each a line or four of NumPy. Do them once with numbers small enough to check on paper. A model with 96 blocks of
+    width 12,288 goes through the same steps, with more numbers in each.
+
+    To keep it on a page the width is 2, there is one head, and queries, keys, values and output projection are all the
+    identity: each vector is its own query, key and value. The norm is RMSNorm without gain and with ε = 0. Every word may
+    read all three.
+
+    **Step 1: embedding plus position.** Each word's row of the token table, plus the row of its position.
+    """)
+    return
+
+
 @app.cell
 def _():
     import numpy as np
@@ -40,24 +58,6 @@ def _():
         viz,
         walk,
     )
-
-
-@app.cell(hide_code=True)
-def _(mo):
-    mo.md(r"""
-    # A whole block by hand
-
-    *The cat sat.* Three words go into a transformer block and three rows of the same width come out. In between lie seven
-    steps, each a line or four of NumPy. Do them once with numbers small enough to check on paper. A model with 96 blocks of
-    width 12,288 goes through the same steps, with more numbers in each.
-
-    To keep it on a page the width is 2, there is one head, and queries, keys, values and output projection are all the
-    identity: each vector is its own query, key and value. The norm is RMSNorm without gain and with ε = 0. Every word may
-    read all three.
-
-    **Step 1: embedding plus position.** Each word's row of the token table, plus the row of its position.
-    """)
-    return
 
 
 @app.cell
@@ -348,7 +348,6 @@ def _(block_explorer, explorer_settings, walk):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -372,7 +372,6 @@ def _(bound, cheating, honest, mo):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -120,7 +120,7 @@ def _(
     model ({vocabulary * d / total:.1%}) is one table: a row of {d} numbers for each of {vocabulary:,} tokens.
 
     What scores the tokens at the end is missing from the sum, and not by mistake. It would be another {vocabulary * d:,}
-    numbers; in GPT-2 it *is* the token table, used a second time. Such a head is called **tied**.
+    numbers; in GPT-2 it *is* the token table, used a second time: a **tied head**.
 
     Now the engine: the block is really built, and its numbers are counted; then the whole model, from its configuration.
     """)
@@ -334,7 +334,6 @@ def _(d, learned, mo, saved, size, total, vocabulary):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

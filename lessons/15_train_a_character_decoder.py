@@ -475,7 +475,6 @@ def _(corpus, mo, says, unshifted):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

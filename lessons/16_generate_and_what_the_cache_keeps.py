@@ -393,7 +393,6 @@ def _(at_once, mo, off):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

@@ -15,39 +15,10 @@ app = marimo.App(width="medium", app_title="17 · Read the residual stream")
 def _():
     import marimo as mo
 
-    from lessons.page import check_button, exercises, links, show
+    from lessons.page import check_button, exercises, links, pictures, show
+    from viz import reading as plots
 
-    return check_button, exercises, links, mo, show
-
-
-@app.cell
-def _():
-    from dataclasses import replace
-
-    import numpy as np
-
-    import viz
-    from tinygrad_tf.edits import head_effects, replaced, zeroed
-    from tinygrad_tf.models import Decoder, DecoderConfig
-    from tinygrad_tf.reading import read
-    from tinygrad_tf.tasks import fit
-    from tinygrad_tf.writes import attention_maps
-    from viz import reading as pictures
-
-    return (
-        Decoder,
-        DecoderConfig,
-        attention_maps,
-        fit,
-        head_effects,
-        np,
-        pictures,
-        read,
-        replace,
-        replaced,
-        viz,
-        zeroed,
-    )
+    return check_button, exercises, links, mo, pictures, plots, show
 
 
 @app.cell(hide_code=True)
@@ -66,6 +37,32 @@ def _(mo):
 
 
 @app.cell
+def _():
+    from dataclasses import replace
+
+    import numpy as np
+
+    import viz
+    from tinygrad_tf.edits import head_effects, replaced, zeroed
+    from tinygrad_tf.models import Decoder, DecoderConfig
+    from tinygrad_tf.reading import read
+    from tinygrad_tf.tasks import fit
+
+    return (
+        Decoder,
+        DecoderConfig,
+        fit,
+        head_effects,
+        np,
+        read,
+        replace,
+        replaced,
+        viz,
+        zeroed,
+    )
+
+
+@app.cell
 def _(np):
     parts = {"embedding": np.array([1.0, 0.0]), "attention": np.array([2.0, -1.0]), "feed-forward": np.array([-1.0, 3.0])}
     u = np.array([1.0, 0.5])
@@ -73,21 +70,24 @@ def _(np):
     added = {name: part @ u for name, part in parts.items()}
     logit = sum(parts.values()) @ u
     assert logit == sum(added.values())
-    added, logit
     return added, logit
 
 
 @app.cell(hide_code=True)
 def _(added, logit, mo):
     mo.md(f"""
-    The logit is {logit:g}, and attention brought {added["attention"]:g} of it. All of this lesson is that one line, on a
-    model that has learned something.
+    The logit is {logit:g}, and attention brought {added["attention"]:g} of it, the embedding {added["embedding"]:g}, the
+    feed-forward network {added["feed-forward"]:g}. All that follows is this one line, on a model that has learned something,
+    and what can be wrongly concluded from it.
 
     ## A model with something to find
 
     The texts are a random word of five to ten different letters, repeated: `kdbak…`. In its first round nobody can know the
     next letter. From the second round on everybody can: find where the present letter stood before, and say what followed it.
     No table of pairs helps, for each text has a word of its own. What has to be learned is the looking up.
+
+    The model is small enough to know whole: two blocks, two heads in each, a stream of width 32. Its norm is RMSNorm, and its
+    last matrix is not tied to the embedding.
     """)
     return
 
@@ -105,7 +105,6 @@ def _(Decoder, DecoderConfig, fit, np):
     config = DecoderConfig(len(LETTERS), block_size=24, n_layer=2, n_head=2, n_embd=32, n_hidden=64, norm="rms", tied=False)
     model = Decoder(config, np.random.default_rng(0))
     losses = fit(model, lambda generator: repeats(32, generator), 600, np.random.default_rng(1))
-    losses[0], losses[-1]
     return LETTERS, config, losses, model, repeats
 
 
@@ -130,23 +129,32 @@ def _(LETTERS, losses, mo, model, np, repeats):
 
 
 @app.cell
-def _(ids, model, np, read):
+def _(ids, model, np):
     x = model.token_embedding(ids) + model.position_embedding(np.arange(ids.shape[1]))
     written = {"embedding": x}
     for i, block in enumerate(model.blocks):
-        update = block.attn(block.attn_norm(x), causal=True)
-        written[f"blocks.{i}.attn"] = update
-        x = x + update
-        update = block.ffn(block.ffn_norm(x))
-        written[f"blocks.{i}.ffn"] = update
-        x = x + update
+        written[f"blocks.{i}.attn"] = block.attn(block.attn_norm(x), causal=True)
+        x = x + written[f"blocks.{i}.attn"]
+        written[f"blocks.{i}.ffn"] = block.ffn(block.ffn_norm(x))
+        x = x + written[f"blocks.{i}.ffn"]
     last_stream = x.array
+    return last_stream, written
 
-    run = read(model, ids)  # the same, for any pre-norm model, and by name
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md(r"""
+    Nothing here is special to this model. `read` does it for any pre-norm model, and gives each update its name:
+    """)
+    return
+
+
+@app.cell
+def _(ids, model, np, read, written):
+    run = read(model, ids)
     assert list(run.updates) == list(written)
     assert all(np.allclose(run.updates[name], written[name].array, atol=1e-5) for name in written)
-    {name: str(part.shape) for name, part in run.updates.items()}
-    return last_stream, run, written
+    return (run,)
 
 
 @app.cell(hide_code=True)
@@ -155,8 +163,9 @@ def _(last_stream, mo, np, run):
     size = {name: np.linalg.norm(part[0, -1]) for name, part in run.updates.items()}
     mo.md(f"""
     Embedding plus four updates differ from the final stream by {off:g}: they are the same additions, in the same order. At
-    the last position the lengths of the five summands are {", ".join(f"{value:.1f}" for value in size.values())}. In the
-    graph they hang to the side of one straight line:
+    the last position the lengths of the five summands are {", ".join(f"{value:.1f}" for value in size.values())}: the letter
+    itself is the smallest voice in the sum. But a long vector may point where no token is, and a long one may cancel another.
+    Length is not yet importance. In the graph the updates hang to the side of one straight line:
     """)
     return (off,)
 
@@ -175,9 +184,12 @@ def _(mo):
 
     Between the stream and the logits stand the last norm and one matrix. The matrix is linear: it can be applied to each
     part. The norm is not quite. It divides by a size that all parts make together. But that size is known after the run; hold
-    it where it was, and dividing by it is linear as well. What each update then adds to the logit of one token is **direct
-    logit attribution**. An attention update splits further, because its heads stand side by side before the output
+    it where it was, and dividing by it is linear as well. What each update then adds to the logit of one token is its
+    **direct logit attribution**. An attention update splits further, because its heads stand side by side before the output
     projection: each head has its own rows of that matrix, and its own share of the update.
+
+    Below, for every position, the token is the letter that comes next. The shares must add up to the logit that the model
+    gave, exactly; if they did not, something would have been left out.
     """)
     return
 
@@ -188,7 +200,6 @@ def _(ids, np, run):
     shares = run.attribution(following, heads=True)
     logits = np.take_along_axis(run.out, following[None, :, None], -1)[..., 0]
     assert np.allclose(sum(shares.values()), logits, atol=1e-4)
-    {name: round(float(share[0, -1]), 2) for name, share in shares.items()}
     return following, logits, shares
 
 
@@ -200,26 +211,14 @@ def _(ids, mo):
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    def picture(plot):
-        """A plot on white paper, no wider than the page; on a phone it is dragged sideways."""
-        svg = plot.render().decode()
-        svg = svg[svg.index("<svg") :]
-        style = "display:inline-block;max-width:100%;overflow-x:auto;background:white;border-radius:6px"
-        return mo.Html(f"<div style='{style}'>{svg}</div>")
-
-    return (picture,)
-
-
-@app.cell(hide_code=True)
 def _(
     LETTERS,
     following,
     letters,
     logits,
     mo,
-    picture,
     pictures,
+    plots,
     place,
     shares,
 ):
@@ -227,7 +226,7 @@ def _(
     _right = LETTERS[following[_at]]
     mo.vstack([
         mo.md(f"`{''.join(letters[: place.value])}` → **{_right}**, its logit {logits[0, _at]:.2f}"),
-        picture(pictures.contributions(shares, position=_at, title=f"what speaks for “{_right}”")),
+        pictures(plots.contributions(shares, position=_at, title=f"what speaks for “{_right}”")),
     ])
     return
 
@@ -250,8 +249,8 @@ def _(mo, shares):
 
 
 @app.cell(hide_code=True)
-def _(LETTERS, letters, picture, pictures, run):
-    picture(pictures.lens(run, letters, LETTERS))
+def _(LETTERS, letters, pictures, plots, run):
+    pictures(plots.lens(run, letters, LETTERS))
     return
 
 
@@ -266,7 +265,10 @@ def _(following, ids, mo, np, run):
 
     ## Where the heads look
 
-    An **attention map** has a row for each position, and shows how that row shared out its weight. Choose a layer.
+    An **attention map** has a row for each position, and shows how that row shared out its weight. Two numbers stand for a
+    map in the table: `spread` is the entropy of its rows, 0 for a head that looks at one place alone, and `reach` says how
+    many positions back it looks, on average. `loss` and `change` are about something else; they come in a moment. From the
+    maps alone: which of the four heads would you keep?
     """)
     return (lens,)
 
@@ -286,8 +288,8 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(effects, layer, letters, picture, pictures, run):
-    picture(pictures.maps(run, layer.value, letters, effects=effects))
+def _(effects, layer, letters, pictures, plots, run):
+    pictures(plots.maps(run, layer.value, letters, effects=effects))
     return
 
 
@@ -316,8 +318,8 @@ def _(effects, mo, np, run, test_ids):
     ## Take it away, and measure
 
     A map is a hypothesis. The test is to run the model without the head: **ablation**. The table above did so for each, on
-    {len(test_ids)} texts. `spread` is the entropy of the rows, 0 for a head that looks at one place alone; `change` is what
-    the loss does.
+    {len(test_ids)} texts: `loss` is what is left of the model, `change` how much worse that is. The title of each map says it
+    too. Below is what a model without one head writes.
     """)
     return change, copied, first, idle, on, reader, spread, wide
 
@@ -421,7 +423,6 @@ def _(Decoder, config, head_effects, idle, model, test_ids, test_targets):
     _q.array[int(r) * width : (int(r) + 1) * width] *= 40  # the rows that make this head's queries
     after = head_effects(sharpened, test_ids, test_targets)
     sharp = next(head for head in after.heads if head.path == idle)
-    sharp.spread, sharp.change, after.loss
     return after, sharp, sharpened, where
 
 
@@ -433,8 +434,8 @@ def _(
     ids,
     letters,
     mo,
-    picture,
     pictures,
+    plots,
     read,
     reader,
     sharp,
@@ -443,7 +444,7 @@ def _(
     where,
 ):
     mo.vstack([
-        picture(pictures.maps(read(sharpened, ids), where, letters, effects=after)),
+        pictures(plots.maps(read(sharpened, ids), where, letters, effects=after)),
         mo.md(f"""
     The spread of `{idle}` went from {spread[idle]:.2f} to {sharp.spread:.2f} nats: nearly every row now has one dark cell.
     The loss went from {effects.loss:.3f} to {after.loss:.3f}, and without the head it changes by {sharp.change:.2f}. The map
@@ -458,12 +459,12 @@ def _(
 
 
 @app.cell
-def _(attention_maps, copied, first, ids, model, on, reader, zeroed):
+def _(copied, first, ids, model, on, read, reader, zeroed):
+    layer_of, head_of = reader.split(".heads.")
     found = {"the whole model": copied[reader]}
     for path in first:
         with zeroed(model, path):  # this head writes nothing; all the others do as before
-            found[f"without {path}"] = on(attention_maps(model, ids)[reader.split(".heads.")[0]][0, int(reader[-1])], 4, 9, 14)
-    found
+            found[f"without {path}"] = on(read(model, ids).maps(layer_of)[0, int(head_of)], 4, 9, 14)
     return (found,)
 
 
@@ -484,16 +485,15 @@ def _(following, ids, loudest, mean, model, read, reader, zeroed):
     with zeroed(model, reader):
         deaf = read(model, ids).attribution(following)
     told_by = {"whole model": mean[loudest], f"without {reader}": deaf[loudest][0, 5:].mean()}
-    told_by
     return (told_by,)
 
 
 @app.cell(hide_code=True)
 def _(mo, reader, told_by):
+    _deaf = f"{told_by[f'without {reader}']:.1f}".replace("-", "−")
     mo.md(f"""
-    It adds {told_by["whole model"]:.1f} to the right logit, and {told_by[f"without {reader}"]:.1f} when the head is silent:
-    it amplifies. So attribution sees the direct way only; a map sees where, and not what; ablation sees that something is
-    needed, and not how it is used.
+    It adds {told_by["whole model"]:.1f} to the right logit, and {_deaf} when the head is silent: it amplifies. So attribution
+    sees the direct way only; a map sees where, and not what; ablation sees that something is needed, and not how it is used.
 
     ## Broken on purpose
 
@@ -504,7 +504,7 @@ def _(mo, reader, told_by):
 
 
 @app.cell
-def _(Decoder, config, ids, np, read, replace):
+def _(Decoder, config, ids, np, replace):
     post = Decoder(replace(config, norm_order="post"), np.random.default_rng(0))
     x_post = post.token_embedding(ids) + post.position_embedding(np.arange(ids.shape[1]))
     sum_post = x_post
@@ -514,20 +514,22 @@ def _(Decoder, config, ids, np, read, replace):
         _update = b.ffn(x_post)
         x_post, sum_post = b.ffn_norm(x_post + _update), sum_post + _update
     broken = abs(x_post.array - sum_post.array).max()
-    try:
-        read(post, ids)
-        refused = ""
-    except ValueError as error:
-        refused = str(error)
-    broken, refused
-    return (broken,)
+    return broken, post
 
 
 @app.cell(hide_code=True)
-def _(broken, mo, off):
+def _(broken, ids, mo, off, post, read):
+    try:
+        read(post, ids)
+    except ValueError as error:
+        _refused = str(error)
     mo.md(f"""
-    Off by {broken:.2f}, where the pre-norm model was off by {off:g}. `read` refuses, and says why. This is not a fault of the
-    model; it only means that its last vector is no sum, and that nobody can say of one part what it added.
+    Off by {broken:.2f}, where the pre-norm model was off by {off:g}. `read` refuses, and says why:
+
+    > {_refused}
+
+    This is not a fault of the model; it only means that its last vector is no sum, and that nobody can say of one part what
+    it added. A program that divided it up all the same would print numbers, and they would look like those above.
     """)
     return
 
@@ -535,7 +537,6 @@ def _(broken, mo, off):
 @app.cell(hide_code=True)
 def _(check_button):
     again = check_button()
-    again
     return (again,)
 
 

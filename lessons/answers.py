@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import os
-import shutil
 from pathlib import Path
 
 from .catalogue import EXERCISES, FOLDER, Lesson
@@ -30,12 +29,40 @@ def folder(named: Path | None = None) -> Path:
 
 
 def file(lesson: Lesson, place: Path) -> Path:
-    """The reader's file for a lesson in that folder; the exercises as they come are copied there if there is none."""
+    """The reader's file for a lesson in that folder; the exercises are copied there, blank, if there is none."""
     path = place / lesson.path.name
     if not path.exists() and lesson.stub.is_file():
+        blank = blanked(source(lesson.stub), lesson)
         place.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(lesson.stub, path)
+        path.write_bytes(blank)
     return path
+
+
+def source(path: Path) -> bytes:
+    """What is in a file. Raises ValueError, with the way to get it back, if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        back = f"; git restore {path} brings it back as it came" if path.parent == EXERCISES else ""
+        raise ValueError(f"{path}: {error.strerror or error}{back}") from None
+
+
+def blanked(text: bytes, lesson: Lesson) -> bytes:
+    """The text with each exercise as it comes, its docstring and no answer: in a clone, a reader may have written into it.
+
+    Raises ValueError if the text is not Python.
+    """
+    try:
+        said = text.decode("utf-8")
+        body = ast.parse(said).body
+    except (SyntaxError, ValueError):
+        raise ValueError(f"{lesson.stub} is not Python and cannot be copied; git restore brings it back as it came") from None
+    lines = split(said)
+    for node in reversed(body):
+        if isinstance(node, ast.FunctionDef) and node.name in lesson.exercises:
+            kept = node.body[0].end_lineno if ast.get_docstring(node) is not None else node.body[0].lineno - 1
+            lines[kept : node.end_lineno] = [f'    raise NotImplementedError("{node.name}: yours to write")\n']
+    return "".join(lines).encode("utf-8")
 
 
 def functions(text: str) -> dict[str, str]:

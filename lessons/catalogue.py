@@ -16,6 +16,7 @@ from types import ModuleType
 
 FOLDER = Path(__file__).parent
 EXERCISES = FOLDER / "exercises"
+GLOSSARY = FOLDER / "glossary.md"
 SYSTEMS = [f"S{number}" for number in range(1, 37)]
 
 
@@ -40,6 +41,16 @@ class Lesson:
         return self.path.parent / "exercises" / self.path.name
 
     @property
+    def asked(self) -> dict[str, str]:
+        """What each exercise asks for: the first paragraph of its docstring, as far as the file has one."""
+        try:
+            body = ast.parse(self.stub.read_text(encoding="utf-8")).body
+        except (OSError, SyntaxError, ValueError):  # in a clone a reader writes into this file
+            return {}
+        said = {node.name: ast.get_docstring(node) or "" for node in body if isinstance(node, ast.FunctionDef)}
+        return {name: " ".join(said.get(name, "").split("\n\n")[0].split()) for name in self.exercises}
+
+    @property
     def solution(self) -> Path:
         return self.path.parent / "solutions" / self.path.name
 
@@ -51,6 +62,21 @@ class Lesson:
 def lessons() -> list[Lesson]:
     """Every lesson there is, by number."""
     return [read(path) for path in sorted(FOLDER.glob("[0-9][0-9]_*.py"))]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One row of the glossary: what a term means, and the number of the lesson that uses it first."""
+
+    term: str
+    meaning: str
+    lesson: int
+
+
+def terms() -> list[Term]:
+    """The glossary."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (\d+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    return [Term(term, meaning, int(number)) for term, meaning, number in rows]
 
 
 def lesson(number: int) -> Lesson:
@@ -115,7 +141,5 @@ def table(found: Sequence[Lesson]) -> str:
     rows = ["| lesson | question | systems | exercises |", "| --- | --- | --- | --- |"]
     for each in found:
         systems, names = ", ".join(each.systems) or "–", ", ".join(f"`{name}`" for name in each.exercises)
-        rows.append(
-            f"| [{each.number} · {each.title}]({each.path.name}) | {each.question} | {systems} | {names} |"
-        )
+        rows.append(f"| [{each.number} · {each.title}]({each.path.name}) | {each.question} | {systems} | {names} |")
     return "\n".join(rows)

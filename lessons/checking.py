@@ -21,6 +21,7 @@ from pathlib import Path
 
 from . import progress
 from .answers import functions
+from .answers import source as text_of
 from .catalogue import FOLDER, Lesson
 from .exercise import MISSING
 from .runner import ABSENT
@@ -37,6 +38,7 @@ class Result:
     passed: bool
     hint: str = ""
     printed: str = ""
+    file: bool = False  # the hint is about the whole file, and the same for each of its exercises
 
     @property
     def written(self) -> bool:
@@ -49,10 +51,7 @@ def check(lesson: Lesson, file: Path, limit: float = LIMIT) -> Iterator[Result]:
 
     Raises ValueError if the file cannot be read.
     """
-    try:
-        source = file.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{file}: {error.strerror or error}") from None
+    source = text_of(file)
     passed, failed = {}, []
     texts = functions(source.decode("utf-8", "replace"))
     for result in judged(lesson, file, source, limit):
@@ -103,12 +102,12 @@ class _Process:
 
     def results(self, limit: float) -> Iterator[Result]:
         """Results until the process ends; if it ends in the middle of something, the last one says so."""
-        running, printed, deadline = None, "", time.monotonic() + START
+        running, printed, deadline, slow = None, "", time.monotonic() + START, "does every loop come to its end?"
         while True:
             try:
                 event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                said = f"still running after {limit:g} seconds, and stopped: does every loop come to its end?"
+                said = f"still running after {limit:g} seconds, and stopped: {slow}"
                 yield from self._stopped(running, said if running is not None else "the check could not start", printed)
                 return
             if event is None:
@@ -119,7 +118,8 @@ class _Process:
                     raise ValueError(f"the check of {self.names[0]} ended before it began (status {self.process.returncode})")
                 return
             match event:
-                case {"started": name}:
+                case {"started": name, **more}:
+                    slow = more.get("slow", slow)
                     running, printed, deadline = name, "" if running else printed, time.monotonic() + limit
                 case {"printed": text}:
                     printed += text
@@ -139,7 +139,8 @@ class _Process:
         if running:
             return [Result(running, False, hint, printed)]
         return [
-            Result(name, False, f"the file itself: {hint}", printed if i == 0 else "") for i, name in enumerate([*self.names])
+            Result(name, False, f"the file itself: {hint}", printed if i == 0 else "", True)
+            for i, name in enumerate([*self.names])
         ]
 
     def stop(self) -> None:

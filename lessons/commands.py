@@ -82,7 +82,10 @@ def check(
 
     asked = [each for each in ([catalogue.lesson(number)] if number is not None else catalogue.lessons()) if each.exercises]
     place = places.folder(answers)
+    made = not place.exists()
     files = {lesson: places.file(lesson, place) for lesson in asked}
+    if made:
+        _say(f"{_short(place)} was not there: made, and filled with the exercises\n")
     if restore:
         for lesson, file in files.items():
             _restore(lesson, file)
@@ -102,17 +105,31 @@ def _check(lesson: Any, file: Path) -> int:
 
     _say(f"{lesson.number} · {lesson.title}   {_short(file)}")
     kept, passed = progress.kept(lesson), 0
+    broken: list[str] = []
     for result in checking.check(lesson, file):
+        if result.file:  # said once for all that are left
+            if not broken:
+                _say(f"  ✗ {result.hint}")
+            if result.printed:
+                _say(f"      printed: {_below(result.printed)}")
+            broken.append(result.name)
+            continue
         passed += result.passed
         _say(
             f"  {'✓' if result.passed else '✗'} {result.name}"
             + (f": {result.hint}".replace("\n", "\n      ") if result.hint else "")
         )
         if result.printed:
-            _say("      printed: " + result.printed.rstrip("\n").replace("\n", "\n      | "))
+            _say(f"      printed: {_below(result.printed)}")
         if not result.written and result.name in kept:
             _say(f"      {_still(lesson, file, result.name, kept[result.name])}")
+    if broken:
+        _say(f"      not checked: {', '.join(broken)}")
     return passed
+
+
+def _below(printed: str) -> str:
+    return printed.rstrip("\n").replace("\n", "\n      | ")
 
 
 def _still(lesson: Any, file: Path, name: str, kept: Any) -> str:
@@ -129,12 +146,12 @@ def _still(lesson: Any, file: Path, name: str, kept: Any) -> str:
 
 def _restore(lesson: Any, file: Path) -> None:
     """Write the kept answers of exercises that are not written into the file."""
-    from . import checking, progress, restore
+    from . import answers, checking, progress, restore
 
     kept = progress.kept(lesson)
     if not kept:
         return
-    source = file.read_bytes()
+    source = answers.source(file)
     results = checking.judged(lesson, file, source)
     names = [each.name for each in results if each.name in kept and not each.written]
     if names:

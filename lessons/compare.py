@@ -56,6 +56,21 @@ def difference(mine: Any, expected: Any, tolerance: float) -> str:
     return _difference(plain(mine), plain(expected), tolerance, "")
 
 
+def misfit(mine: Any, expected: Any) -> str:
+    """How the form differs, in words: one value where a pair is to be returned, or another shape. '' if only numbers can."""
+    if isinstance(expected, tuple) and len(expected) > 1:
+        wanted = "a pair" if len(expected) == 2 else f"a tuple of {len(expected)}"
+        value, theirs = plain(mine), plain(expected)
+        if isinstance(mine, (list, tuple)):
+            if len(mine) != len(expected):
+                return f"return {wanted}: yours has {len(mine)} value{'s' * (len(mine) != 1)}"
+        elif not isinstance(value, np.ndarray):
+            return f"return {wanted}: yours is {words(mine)}"
+        elif not isinstance(theirs, np.ndarray) or theirs.shape != value.shape:
+            return f"return {wanted}: yours is {f'one array of {_shape(value)}' if value.ndim else _shape(value)}"
+    return _difference(plain(mine), plain(expected), np.inf, "")
+
+
 def _difference(a: Any, b: Any, tolerance: float, where: str, depth: int = 0) -> str:
     at = f" at {where}" if where else ""
     if a is b:
@@ -66,6 +81,8 @@ def _difference(a: Any, b: Any, tolerance: float, where: str, depth: int = 0) ->
         kinds = ["f" if array.dtype.kind in "iuf" else array.dtype.kind for array in (a, b)]
         if kinds[0] != kinds[1]:
             return f"{KINDS[kinds[1]]} expected{at}, yours gives {KINDS[kinds[0]]}"
+        if tolerance == np.inf:  # only the form is asked for
+            return ""
         if kinds[0] in "bU":
             wrong = a != b
         else:
@@ -104,14 +121,18 @@ def words(value: Any, name: str = "") -> str:
     """A value in a few words: `x = [1, 2]`, or `x of shape (3, 4)` when it is large."""
     kind = "Tensor " if isinstance(value, Tensor) else ""
     data = plain(value)
-    if isinstance(data, np.ndarray) and data.dtype.kind != "U" and data.size > SMALL:
+    several = isinstance(value, tuple) and len(value) <= SMALL  # each of them by itself
+    if isinstance(data, np.ndarray) and data.dtype.kind != "U" and data.size > SMALL and not several:
         return f"{name} of shape {data.shape}".strip() if name else f"{kind}of shape {data.shape}"
-    if isinstance(data, np.ndarray):
+    if isinstance(value, (list, tuple)):
+        left, right = "()" if isinstance(value, tuple) else "[]"
+        inside = [words(item) for item in value[:SMALL]] + ["…"] * (len(value) > SMALL)
+        text = left + ", ".join(inside) + ("," if left == "(" and len(inside) == 1 else "") + right
+    elif isinstance(data, np.ndarray):
         text = _nested(data.tolist())
-    elif isinstance(data, list):
-        text = "[" + ", ".join(words(item) for item in data[:SMALL]) + (", …]" if len(data) > SMALL else "]")
     elif isinstance(data, dict):
-        text = "{" + ", ".join(f"{key!r}: {words(item)}" for key, item in [*data.items()][:SMALL]) + "}"
+        inside = [f"{key!r}: {words(item)}" for key, item in [*value.items()][:SMALL]]
+        text = "{" + ", ".join(inside) + (", …}" if len(data) > SMALL else "}")
     elif callable(value) and hasattr(value, "__name__"):
         text = value.__name__
     elif value is None:

@@ -3,8 +3,8 @@
     Exercise("weights", cases=lambda rng: [(q, k), ...], wrong=[Wrong("no √d", impl, "divide by ..."), ...])
 
 An answer is right when it gives what the reference gives on every case. When it does not, the hint is the first that fits of:
-not written yet; the known mistake that gives the same outcomes; an exception and its line; a changed argument; a property that
-does not hold; the first difference.
+not written yet; the known mistake that gives the same outcomes; an exception and its line; a result of another form; a changed
+argument; a property that does not hold; the first difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from tinygrad_tf import manual_seed
 
-from .compare import difference, same, words
+from .compare import difference, misfit, same, words
 
 MISSING = "not written yet"
 
@@ -40,7 +40,8 @@ class Exercise:
     `cases(rng)` makes the argument tuples, anew at each call and the same for the same rng. `wrong` are the known mistakes,
     the first that fits is told. `properties` are pairs (what holds, test(result, *arguments)). `use(function, *arguments)`
     says how a function is put to use on a case, where that is more than calling it. Numbers are equal within `tolerance`,
-    relative and absolute.
+    relative and absolute. The last `long` cases are tried only when the others are right; `slow` is the hint for an answer that
+    does not come to its end in time.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Exercise:
     properties: Sequence[tuple[str, Callable[..., Any]]] = ()
     tolerance: float = 1e-6
     use: Callable[..., Any] | None = None
+    long: int = 0
+    slow: str = "does every loop come to its end?"
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,15 @@ class Outcome:
 
 def judge(exercise: Exercise, function: Callable[..., Any], reference: Callable[..., Any]) -> Verdict:
     """Compare an answer with the reference on every case."""
-    before, expected, mine = fresh(exercise), outcomes(exercise, reference), outcomes(exercise, function)
+    verdict = _judge(exercise, function, reference, exercise.wrong, -exercise.long or None)
+    return _judge(exercise, function, reference, (), None) if exercise.long and verdict.passed else verdict
+
+
+def _judge(exercise: Exercise, function: Callable[..., Any], reference: Callable[..., Any], known: Sequence[Wrong],
+           end: int | None) -> Verdict:  # fmt: skip
+    """The same on the cases before `end`, and with these known mistakes."""
+    before = fresh(exercise)[:end]
+    expected, mine = outcomes(exercise, reference, end), outcomes(exercise, function, end)
     if any(isinstance(outcome.error, NotImplementedError) for outcome in mine):
         said = next(str(outcome.error) for outcome in mine if isinstance(outcome.error, NotImplementedError))
         return Verdict(False, f"{MISSING} ({said})" if said else MISSING)
@@ -84,8 +95,8 @@ def judge(exercise: Exercise, function: Callable[..., Any], reference: Callable[
     if all(agree(a, b, True) for a, b in zip(mine, expected)):
         return Verdict(True)
     for arguments in (True, False):  # a reader may also have changed an argument, which the known mistake does not
-        for wrong in exercise.wrong:
-            theirs = outcomes(exercise, wrong.impl)
+        for wrong in known:
+            theirs = outcomes(exercise, wrong.impl, end)
             if all(outcome.error is not None for outcome in theirs):
                 continue  # would claim every answer that fails in the same way
             if not arguments and all(agree(a, b, False) for a, b in zip(theirs, expected)):
@@ -97,14 +108,19 @@ def judge(exercise: Exercise, function: Callable[..., Any], reference: Callable[
         given = ", ".join(words(value, name) for value, name in zip(case, names(len(case))))
         if got.error is not None and type(got.error) is not type(want.error):
             return Verdict(False, f"{raised(got.error, function)}, for {given}")
+    none_is_an_answer = any(want.error is None and want.result is None for want in expected) and any(
+        got.result is not None for got in mine)  # fmt: skip
     for case, got, want in zip(before, mine, expected):
         given = ", ".join(words(value, name) for value, name in zip(case, names(len(case))))
-        if want.error is None and got.result is None and want.result is not None:
+        if want.error is None and got.result is None and want.result is not None and not none_is_an_answer:
             return Verdict(False, f"returns nothing, for {given}: is a `return` missing?")
         if want.error is not None and got.error is None:
             return Verdict(
                 False, f"for {given}: {type(want.error).__name__} is to be raised, yours returns {words(got.result)}"
             )
+        form = misfit(got.result, want.result) if got.error is None and want.error is None else ""
+        if form:
+            return Verdict(False, f"for {given}: {form}")
         if agree(got, want, False) and not agree(got, want, True):
             pairs = zip(names(len(case)), got.arguments, want.arguments)
             changed = [name for name, a, b in pairs if not same(a, b, exercise.tolerance)]
@@ -123,10 +139,10 @@ def fresh(exercise: Exercise) -> list[tuple]:
     return exercise.cases(np.random.default_rng([*exercise.name.encode()]))
 
 
-def outcomes(exercise: Exercise, function: Callable[..., Any]) -> list[Outcome]:
-    """What the function makes of each case."""
+def outcomes(exercise: Exercise, function: Callable[..., Any], end: int | None = None) -> list[Outcome]:
+    """What the function makes of each case, or of those before `end`."""
     found = []
-    for arguments in fresh(exercise):
+    for arguments in fresh(exercise)[:end]:
         result, error = None, None
         try:
             with np.errstate(all="ignore"):

@@ -1,7 +1,8 @@
 """What the notebooks share: the numbers at the end, the exercises with their state, the way to the other lessons.
 
-again = check_button()          # one cell, shown
-exercises(5, again)             # the next: the panel; a click checks the reader's file
+pictures(plot, plot)            # plots of viz.reading, side by side
+again = check_button()          # one cell
+exercises(5, again)             # the next: the panel with the button; a click checks the reader's file
 show(numbers)                   # the last: lines in a script, a table in the notebook
 links(5)                        # previous, index, next
 """
@@ -9,6 +10,7 @@ links(5)                        # previous, index, next
 from __future__ import annotations
 
 import os
+import re
 from html import escape
 from typing import Any
 
@@ -47,11 +49,33 @@ def show(numbers: dict[str, Any]) -> Any:
             print(f"{name}: {text(value)}")
         return None
     rows = [f"<tr><th scope='row'>{escape(name)}</th><td>{escape(text(value))}</td></tr>" for name, value in numbers.items()]
-    return mo.Html(f"<table class='lesson-numbers'><caption>The numbers of this lesson</caption>{''.join(rows)}</table>")
+    systems = next((name.split()[0] for name in numbers if re.match(r"S\d+ ", name)), None)
+    said = (f"<p>{systems} and the like are names of systems, S1 to S36, that the lessons build between them; the list of all "
+            "lessons shows which are built where.</p>") if systems else ""  # fmt: skip
+    return mo.Html(f"<table class='lesson-numbers'><caption>The numbers of this lesson{said}</caption>"
+                   f"{''.join(rows)}</table>")  # fmt: skip
+
+
+def pictures(*plots: Any) -> Any:
+    """Plots of viz.reading on white paper, side by side where there is room; nothing in a script.
+
+    On a phone each is shrunk by a fifth at most, so that its words can be read; what is still too wide is dragged sideways.
+    """
+    import marimo as mo
+
+    if not mo.running_in_notebook():
+        return None
+    shown = []
+    for plot in plots:
+        svg = plot.render().decode()
+        style = f"display:block;max-width:100%;min-width:{0.8 * 72 * plot.size[0]:.0f}pt;height:auto"
+        svg = svg[svg.index("<svg") :].replace("<svg", f"<svg style='{style}'", 1)
+        shown.append(f"<div style='max-width:100%;overflow-x:auto;background:white;border-radius:6px'>{svg}</div>")
+    return mo.Html(f"<div style='display:flex;flex-wrap:wrap;gap:1rem'>{''.join(shown)}</div>")
 
 
 def check_button() -> Any:
-    """A button that `exercises` answers to."""
+    """A button that `exercises` shows and answers to."""
     import marimo as mo
 
     return mo.ui.run_button(label="Check my answers")
@@ -65,11 +89,14 @@ def exercises(number: int, button: Any = None) -> Any:
 
     if not mo.running_in_notebook():
         return None
-    return mo.Html(panel.panel(catalogue.lesson(number), checked=bool(button is not None and button.value)))
+    lesson, clicked = catalogue.lesson(number), bool(button is not None and button.value)
+    if clicked:
+        mo.output.replace(mo.Html(panel.checking_now(lesson)))
+    return mo.Html(panel.panel(lesson, clicked, "" if button is None else f"<p>{button}</p>"))
 
 
 def links(number: int) -> Any:
-    """Previous lesson, index, next lesson; nothing in a script. Where lessons are served, the reader is now at this one."""
+    """Previous lesson, index, glossary, next lesson; nothing in a script. Served, it notes that the reader is at this one."""
     import marimo as mo
 
     if not mo.running_in_notebook():
@@ -80,6 +107,6 @@ def links(number: int) -> Any:
         return mo.md(f"Next: `tinygrad-tf lessons {after.number}`" if after else "")
     progress.opened(number)
     said = [f"[← {before.number} · {before.title}](../{before.number}/)"] if before else []
-    said += ["[All lessons](../)"]
+    said += ["[All lessons](../)", "[Glossary](../glossary)"]
     said += [f"[{after.number} · {after.title} →](../{after.number}/)"] if after else []
     return mo.md(" &emsp; ".join(said))

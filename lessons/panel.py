@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from . import answers, checking, progress
@@ -19,8 +20,11 @@ def state(kept: progress.Kept | None) -> tuple[str, str, str]:
     return "passes", "✓", f"passed on {kept.date}"
 
 
-def panel(lesson: Lesson, checked: bool = False) -> str:
-    """HTML with one line for each exercise; with `checked`, the reader's file is checked first, for its hints and prints."""
+def panel(lesson: Lesson, checked: bool = False, button: str = "") -> str:
+    """HTML with what each exercise asks and what is known of it; with `checked`, the reader's file is checked first.
+
+    button: HTML that stands under the heading.
+    """
     try:
         place = answers.folder()
         results = {result.name: result for result in checking.check(lesson, answers.file(lesson, place))} if checked else {}
@@ -29,18 +33,35 @@ def panel(lesson: Lesson, checked: bool = False) -> str:
         )
     except ValueError as error:
         results, where = {}, f"{escape(str(error))}. Then"
-    kept, rows = progress.kept(lesson), []
+    kept, asked, rows = progress.kept(lesson), lesson.asked, []
+    broken = next((result for result in results.values() if result.file), None)
     for name in lesson.exercises:
         kind, sign, said = state(kept.get(name))
         result = results.get(name)
         if result is not None and result.passed:
             kind, sign, said = "passes", "✓", "passes"
-        elif result is not None and (result.written or kept.get(name) is None):
+        elif result is not None and result.file:
+            kind, sign, said = "fails", "✗", "not checked"
+        elif result is not None and result.written:
             kind, sign, said = "fails", "✗", result.hint
+        elif result is not None and name not in kept:
+            said = result.hint
         printed = f"<pre>{escape(result.printed)}</pre>" if result is not None and result.printed else ""
         words = escape(said).replace("\n", "<br>")
-        rows.append(
-            f"<li class='{kind}'><span aria-hidden='true'>{sign}</span> <code>{escape(name)}</code>: {words}{printed}</li>"
-        )
+        rows.append(f"<li class='{kind}'><code>{escape(name)}</code>: {_code(asked.get(name, ''))}"
+                    f"<div class='told'><span aria-hidden='true'>{sign}</span> {words}</div>{printed}</li>")  # fmt: skip
+    whole = f"<p class='broken'>✗ {escape(broken.hint)}</p>" if broken is not None else ""
     return (f"<section class='lesson-exercises'><h3>Exercises</h3><p>{where} run "
-            f"<code>tinygrad-tf check {lesson.number}</code>.</p><ul role='status'>{''.join(rows)}</ul></section>")  # fmt: skip
+            f"<code>tinygrad-tf check {lesson.number}</code>.</p>{button}<div role='status'>{whole}"
+            f"<ul>{''.join(rows)}</ul></div></section>")  # fmt: skip
+
+
+def checking_now(lesson: Lesson) -> str:
+    """HTML that stands there while the answers are checked."""
+    names = ", ".join(f"<code>{escape(name)}</code>" for name in lesson.exercises)
+    return f"<section class='lesson-exercises'><h3>Exercises</h3><p role='status'>Checking {names} …</p></section>"
+
+
+def _code(words: str) -> str:
+    """Words of a docstring with what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words))

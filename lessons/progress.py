@@ -62,7 +62,7 @@ def read() -> dict[str, Any]:
     except OSError as error:
         print(f"{path} cannot be read ({error.strerror or error}): going on without your progress", file=sys.stderr)
         return _empty()
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     if isinstance(data, dict) and isinstance(data.get("lessons"), dict) and isinstance(data.get("version"), int):
         return data
@@ -81,7 +81,7 @@ def _write(data: dict[str, Any]) -> None:
     path = place()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        write_text(path, json.dumps(data, indent=1) + "\n")
     except OSError as error:
         print(f"{path} cannot be written ({error.strerror or error}): your progress is not kept; "
               "set TINYGRAD_TF_CACHE to a folder where it can be", file=sys.stderr)  # fmt: skip

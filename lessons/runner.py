@@ -3,7 +3,8 @@
     python -m lessons.runner FILE CHECKS SOLUTION EXERCISE...    the text of FILE on standard input
 
 The reports go to what was standard output when the process began; what the reader's code prints is caught before it gets there.
-Events: {"loaded": true}, {"started": name}, {"printed": text}, {"verdict": name, "passed": ..., "hint": ...}, {"broken": hint}.
+Events: {"loaded": true}, {"started": name, "slow": hint}, {"printed": text}, {"verdict": name, "passed": ..., "hint": ...},
+{"broken": hint}.
 """
 
 from __future__ import annotations
@@ -72,11 +73,14 @@ def main() -> None:
     sys.modules["answers"] = module
     report(started="")
     try:
-        text = source.decode(tokenize.detect_encoding(io.BytesIO(source).readline)[0])
+        text = _decoded(source)
         exec(compile(text, path, "exec"), module.__dict__)
     except SyntaxError as error:
         line = f"line {error.lineno} of {Path(path).name}: " if error.lineno else ""
         report(broken=f"{line}{type(error).__name__}: {error.msg}")
+        return
+    except _NotText as error:
+        report(broken=f"line {error.args[0]} of {Path(path).name}: not UTF-8: save the file with the encoding UTF-8")
         return
     except SystemExit as error:
         report(broken=f"{line_of(error, path)}ends the program (sys.exit or SystemExit) before anything could be checked")
@@ -87,13 +91,28 @@ def main() -> None:
     report(loaded=True)
     for each in names:
         printed.left = PRINTED
-        report(started=each)
+        report(started=each, slow=exercises[each].slow)
         answer = module.__dict__.get(each)
         if not callable(answer):
             report(verdict=each, passed=False, hint=f"{ABSENT} of this name in the file: `def {each}(...)` is to be there")
             continue
         verdict = judge(exercises[each], answer, getattr(solutions, each))
         report(verdict=each, passed=verdict.passed, hint=verdict.hint)
+
+
+class _NotText(Exception):
+    """Bytes that the encoding of a Python file does not have, with the number of their line."""
+
+
+def _decoded(source: bytes) -> str:
+    try:
+        return source.decode(tokenize.detect_encoding(io.BytesIO(source).readline)[0])
+    except (UnicodeDecodeError, SyntaxError):
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _NotText(1 + source[: error.start].count(b"\n")) from None
+        raise
 
 
 def _limit_memory() -> None:

@@ -1,7 +1,8 @@
 """Serves the lessons to a browser on this machine, and to nobody else: 127.0.0.1, behind marimo's token, with no network.
 
-Each lesson is a marimo app at `/N/` with its code shown, the index is a page of its own at `/`. Everything marimo would ask the
-outside for is turned off before marimo is imported; its settings are ours and not those of the reader's own notebooks.
+Each lesson is a marimo app at `/N/` with its code shown; the index at `/` and the glossary at `/glossary` are pages of their
+own. Everything marimo would ask the outside for is turned off before marimo is imported; its settings are ours and not those of
+the reader's own notebooks.
 """
 
 from __future__ import annotations
@@ -66,11 +67,15 @@ def app(token: str, port: int) -> Any:
     def list_of_lessons(request: Request) -> HTMLResponse:
         return HTMLResponse(index.page(), headers={"Cache-Control": "no-store"})
 
+    def glossary(request: Request) -> HTMLResponse:
+        return HTMLResponse(index.glossary())
+
     style = f"<style>{HEAD.read_text(encoding='utf-8')}</style>"
     builder = marimo.create_asgi_app(quiet=True, include_code=True, token=token, html_head=style, show_tracebacks=True)
     for lesson in catalogue.lessons():
         builder = builder.with_app(path=f"/{lesson.number}", root=str(lesson.path))
-    return Gate(Starlette(routes=[Route("/", list_of_lessons), Mount("/", builder.build())]), token, port)
+    pages = [Route("/", list_of_lessons), Route("/glossary", glossary), Mount("/", builder.build())]
+    return Gate(Starlette(routes=pages), token, port)
 
 
 def copied(lesson: Lesson, folder: Path) -> Path:

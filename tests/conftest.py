@@ -6,6 +6,8 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import re
+import shutil
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +18,7 @@ from hypothesis import settings
 from tinygrad_tf import manual_seed
 
 NO_TORCH = "not compared with PyTorch (torch is not installed: pip install -e '.[oracle]')"
+NO_BROWSER = "pages not opened in a browser (needs a Chromium on the PATH and: pip install -e '.[browser]')"
 NO_DATA = "not trained on real text (set TINYGRAD_TF_TEST_DATA to a folder holding tinyshakespeare/input.txt)"
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
@@ -45,6 +48,46 @@ def oracle():
     return torch
 
 
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A headless Chromium, driven by Playwright."""
+    if CHROMIUM is None or find_spec("playwright") is None:
+        pytest.skip(NO_BROWSER)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium, tmp_path):
+    """open(text of a page) -> the page; at the end, no request but for the file and no message of the console."""
+    contexts, heard, asked = [], [], []
+
+    def open_page(text: str, **settings):
+        path = tmp_path / f"page{len(contexts)}.html"
+        path.write_text(text, encoding="utf-8")
+        context = chromium.new_context(viewport=settings.pop("viewport", {"width": 1280, "height": 800}), **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert heard == []
+    assert [url for url in asked if not re.match(r"file:.*/page\d\.html$|about:srcdoc$", url)] == []
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder with `tinyshakespeare/input.txt`."""
@@ -59,6 +102,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "oracle" in getattr(item, "fixturenames", ()):
             item.add_marker("oracle")
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
 
 
 def pytest_runtest_setup(item):

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from .errors import OneLine
+
 KEY = "tinygrad_tf"
 VERSION = 1
 INSTEAD = "put back a copy of it, or train again in another folder"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(OneLine):
     """A file that is no usable checkpoint, or one that does not fit the model. The message is one line."""
 
 
@@ -34,7 +36,8 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     path = Path(path)
     beside = path.with_name(path.name + ".tmp")
     try:
-        with open(beside, "wb") as file:
+        beside.unlink(missing_ok=True)  # what a crash left, or, in a folder from elsewhere, a link out of it
+        with open(beside, "xb") as file:
             file.write(data.encode("utf-8") if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
@@ -75,6 +78,8 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The tensors and the state that `save` wrote. Raises CheckpointError for every file it did not write."""
     from safetensors import SafetensorError, safe_open
 
+    if Path(path).exists() and not Path(path).is_file():  # a pipe may never begin
+        raise CheckpointError(f"{path} is no regular file; name the folder of a run, or its checkpoint")
     try:
         with safe_open(path, framework="numpy") as file:  # checks every offset against the file's size first
             metadata = file.metadata() or {}

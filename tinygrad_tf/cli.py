@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from . import __version__
+from .errors import one_line
 from .runfolder import RunError
 from .settings import FIXED_BY_MODEL, PRESETS, SettingError, TrainConfig, option
 
@@ -234,7 +235,8 @@ def _write_help_below(command: Any) -> None:
 
 
 def _fail(message: str, status: int = 2, prefix: str = "error: ") -> int:
-    print(prefix + re.sub(r"\s*\n\s*", " ", message), file=sys.stderr)  # spaces stay: a path may have two in a row
+    message = re.sub(r"\s*\n\s*", " ", message)  # spaces stay: a path may have two in a row
+    print(prefix + one_line(message), file=sys.stderr)
     return status
 
 

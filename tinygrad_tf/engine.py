@@ -24,6 +24,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from operator import attrgetter
 from typing import Any
+from weakref import ref as reference_to
 
 import numpy as np
 from numpy import may_share_memory
@@ -53,7 +54,7 @@ state = _State()
 class Traced:
     """What the engine needs of a tensor. `Tensor` adds the methods."""
 
-    __slots__ = ("__weakref__", "array", "base", "grad", "hooks", "node", "origin", "requires_grad", "viewed")
+    __slots__ = ("__weakref__", "array", "base", "grad", "hooks", "node", "origin", "requires_grad", "views")
 
     result: type  # the class that an op on this tensor returns: Tensor, for a Parameter too
     array: np.ndarray  # the values
@@ -62,7 +63,7 @@ class Traced:
     grad: Any  # a tensor of the same class, or None
     hooks: list[Callable] | None  # functions of the gradient, leaves only
     base: Traced | None  # the tensor whose memory this one shows
-    viewed: bool  # whether another tensor shows this one's memory
+    views: Any  # weak references to the tensors that show this one's memory, some of them dead
     origin: weakref.ref[Node]  # of a detached tensor: the node whose value it shows; not set otherwise
 
 
@@ -185,11 +186,15 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
         if value.dtype is not dtype and value.dtype.kind == "f" and "dtype" not in settings:
             value = _as_asked(value, arrays)
         out: Any = object.__new__(cls)
-        out.array, out.grad, out.hooks, out.viewed = value, None, None, False
+        out.array, out.grad, out.hooks, out.views = value, None, None, ()
         if view and (may_share_memory(value, args[0].array) or not value.size):
             shown = args[0]
-            out.base = shown if shown.base is None else shown.base
-            out.base.viewed = True
+            out.base = base = shown if shown.base is None else shown.base
+            views, n = base.views, len(base.views)
+            if n and (n < 8 or n & (n - 1)):
+                views.append(reference_to(out))
+            else:  # at 8, 16, 32, ... the dead ones are dropped
+                base.views = [*[view for view in views if view() is not None], reference_to(out)]
         else:
             out.base = None
         if tracked and value.dtype.kind == "f":

@@ -1,10 +1,28 @@
-"""Errors that speak of shapes. Nothing here runs until an op has failed."""
+"""Errors in one line. Nothing here runs until something has failed."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+
+LONGEST = 4000  # characters of a message
+
+
+class OneLine(ValueError):
+    """An error whose message is one line, whatever a file that somebody else wrote calls its entries."""
+
+    def __init__(self, message: object = ""):
+        super().__init__(one_line(str(message)))
+
+
+def one_line(text: str) -> str:
+    """Line breaks and the codes that move a terminal's cursor become escapes such as \\n; an endless text loses its middle."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 1000]} ... {text[-1000:]}"
+    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda control: ascii(control[0])[1:-1], text)
+
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@"}
 

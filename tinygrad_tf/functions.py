@@ -62,7 +62,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Ten
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
     whole = all(isinstance(x, (int, np.integer)) for x in (start, end, step))
-    return Tensor(np.arange(start, end, step).astype(dtype or (int64 if whole else float32)))
+    return Tensor(np.arange(start, end, step), dtype=dtype or (int64 if whole else float32))
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tensor:
@@ -144,7 +144,7 @@ def matmul(input: Any, other: Any) -> Tensor:
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    return input.unsqueeze(1) * vec2.unsqueeze(0)
+    return input.outer(vec2)
 
 
 def residual(x: Tensor, branch: Tensor) -> Tensor:

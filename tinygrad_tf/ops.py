@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from .engine import op, plain
+from .engine import added, op, plain, recast
 
 # ------------------------------------------------------------------------------------------------ arithmetic
 
@@ -53,8 +53,10 @@ def neg(x):
 def pow(a, b):
     """(...), (...) -> (...)   y = a ** b; where b = 0 the slope in a is 0, where a = 0 the slope in b is 0"""
     y = a**b
-    below = (b - 1 if b != 0 else 1) if isinstance(b, (int, float)) else np.where(b == 0, 1, b - 1)
-    return y, (lambda g: g * (b * a**below), lambda g: g * y * np.log(np.where(a == 0, 1, a)))
+    if isinstance(b, (int, float)):
+        return y, (lambda g: g * (b * a ** (b - 1)) if b != 0 else g * 0, lambda g: g * y * np.log(np.where(a == 0, 1, a)))
+    below = np.where(b == 0, 1, b - 1)
+    return y, (lambda g: g * np.where(b == 0, 0, b * a**below), lambda g: g * y * np.log(np.where(a == 0, 1, a)))
 
 
 @op
@@ -83,6 +85,12 @@ def exp(x):
 def log(x):
     """(...) -> (...)   y = ln x"""
     return np.log(x), (lambda g: g / x,)
+
+
+@op
+def log1p(x):
+    """(...) -> (...)   y = ln (1 + x), exact for a small x"""
+    return np.log1p(x), (lambda g: g / (1 + x),)
 
 
 @op
@@ -141,9 +149,9 @@ def clamp(x, *, min=None, max=None):
 
 @op
 def cast(x, *, dtype):
-    """(...) -> (...)   the same numbers in another dtype"""
+    """(...) -> (...)   the same numbers in another dtype, OverflowError if an integer dtype cannot hold one"""
     before = x.dtype
-    return x.astype(dtype), (lambda g: g.astype(before),)
+    return recast(x, dtype), (lambda g: g.astype(before),)
 
 
 # ------------------------------------------------------------------------------------------------ choices
@@ -208,7 +216,7 @@ def spread(g, shape, along, keepdim):
 def sum(x, *, dim=None, keepdim=False):
     """(...) -> (... less dim)   y = sum of x along dim"""
     along, shape = axes(dim, x.ndim), x.shape
-    return np.sum(x, axis=along, keepdims=keepdim), (lambda g: spread(g, shape, along, keepdim),)
+    return added(x, along, keepdim), (lambda g: spread(g, shape, along, keepdim),)
 
 
 @op
@@ -228,18 +236,28 @@ def amax(x, *, dim=None, keepdim=False):
 def logsumexp(x, *, dim, keepdim=False):
     """(...) -> (... less dim)   y = ln sum e ** x along dim, the largest x taken out first so that nothing overflows"""
     along = axes(dim, x.ndim)
-    top = np.max(plain(x), axis=along, keepdims=True)
+    top = np.max(plain(x), axis=along, keepdims=True) if all(x.shape[i] for i in along) else 0
     top = np.where(np.isfinite(top), top, 0)
-    y = np.log(np.sum(np.exp(x - top), axis=along, keepdims=True)) + top
+    e = np.exp(x - top)
+    total = np.sum(e, axis=along, keepdims=True)
+    with np.errstate(divide="ignore"):  # ln 0 = -inf: of no numbers at all, or of -inf alone
+        y = np.log(total) + top
     out = y if keepdim else np.reshape(y, tuple(n for i, n in enumerate(x.shape) if i not in along))
-    return out, (lambda g: spread(g, x.shape, along, keepdim) * np.exp(x - y),)
+    return out, (lambda g: spread(g, x.shape, along, keepdim) * (e / total),)  # not e ** (x - y): y has lost digits
 
 
 @op
 def cumsum(x, *, dim):
     """(...) -> (...)   y_i = x_0 + ... + x_i along dim"""
     along = axis(dim, x.ndim)
-    return np.cumsum(x, axis=along), (lambda g: np.flip(np.cumsum(np.flip(g, along), axis=along), along),)
+    return running(x, along), (lambda g: np.flip(running(np.flip(g, along), along), along),)
+
+
+def running(x, along):
+    """np.cumsum; float32 in float64, since the sum so far is rounded with every number"""
+    if isinstance(x, np.ndarray) and x.dtype == np.float32:
+        return np.cumsum(x, axis=along, dtype=np.float64).astype(np.float32)
+    return np.cumsum(x, axis=along)
 
 
 @op
@@ -361,9 +379,18 @@ def unindex(g, *, index, shape):
 def put(x, value, *, index):
     """(...), x[index] -> (...)   a copy of x with value at index, which must not name a place twice"""
     y = np.array(plain(x))
-    y[index] = plain(value)
-    shape = y[index].shape
-    return y, (lambda g: put(g, 0, index=index), lambda g: np.broadcast_to(getitem(g, index=index), shape))
+    shape = store(y, index, plain(value))
+    return y, (lambda g: put(g, 0, index=index), lambda g: np.reshape(getitem(g, index=index), shape))
+
+
+def store(y, index, value):
+    """y[index] = value; the shape of y[index], with a 1 in front for every further axis of value, which must be of size 1."""
+    place = y[index]
+    if isinstance(place, np.generic):  # a number; with an ellipsis NumPy's errors speak of shapes
+        index = (*index, ...) if isinstance(index, tuple) else (index, ...)
+    front = (1,) * (value.ndim - place.ndim)
+    y[index] = recast(value.reshape(value.shape[len(front) :]) if value.shape[: len(front)] == front else value, y.dtype)
+    return front + place.shape
 
 
 @op
@@ -379,8 +406,8 @@ def cat(*parts, dim=0):
 # NumPy's own functions, called on a tensor, run these. A rule written for arrays then works on tensors too.
 UFUNCS = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.divide: div, np.negative: neg, np.power: pow, np.exp: exp, np.log: log,
-    np.sqrt: sqrt, np.sin: sin, np.cos: cos, np.tanh: tanh, np.absolute: abs, np.maximum: maximum, np.minimum: minimum,
-    np.matmul: matmul,
+    np.log1p: log1p, np.sqrt: sqrt, np.sin: sin, np.cos: cos, np.tanh: tanh, np.absolute: abs, np.maximum: maximum,
+    np.minimum: minimum, np.matmul: matmul,
 }  # fmt: skip
 FUNCTIONS: dict = {
     np.sum: lambda x, axis=None, keepdims=False: sum(x, dim=axis, keepdim=keepdims),

@@ -1,191 +1,25 @@
-"""Optimizers and learning-rate schedules.
-
-The parameters of a group are moved into one flat array, and so are their gradients and moments at each step: an update is
-then a few passes over one array in pieces that fit the cache, whatever the number of parameters. Each parameter remains a
-view of its part, under its own name and shape.
-"""
+"""The optimizers, each as its update, and learning-rate schedules as functions of the step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .dtypes import as_array
 from .engine import mark_written
-from .tensor import Tensor
+from .optimizer import Flat, Optimizer
 from .threads import in_parts
 
-PIECE = 1 << 16  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
 
-
-class _Flat:
-    """The parameters of one group as one array, their gradients as another, and an array for each moment."""
-
-    def __init__(self, params: list[Tensor], moments: tuple[str, ...]):
-        dtypes = {p.dtype for p in params}
-        if len(dtypes) != 1:
-            raise ValueError(f"the parameters of one group must have one dtype, not {', '.join(sorted(map(str, dtypes)))}")
-        ends = np.cumsum([p.numel() for p in params]).tolist()
-        self.parts = [slice(end - p.numel(), end) for p, end in zip(params, ends, strict=True)]
-        self.params, self.steps = params, [0] * len(params)
-        self.data, self.grad, *rest = (np.zeros(ends[-1], params[0].dtype) for _ in range(2 + len(moments)))
-        self.moments = dict(zip(moments, rest, strict=True))
-        self.views: list[Any] = [None] * len(params)
-        self.adopt()
-
-    def adopt(self) -> None:
-        """Move parameters into the flat array: all at first, later those that somebody gave another array."""
-        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
-            if p.array is not self.views[i]:
-                self.data[part] = p.array.reshape(-1)
-                p.array = self.views[i] = self.data[part].reshape(p.shape)
-
-    def check(self) -> None:
-        """Refuse a step that could not be taken whole."""
-        for p in self.params:
-            if p.array.dtype != self.data.dtype:
-                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {self.data.dtype}: make a new one")
-            if p.grad is not None and p.grad.array.shape != p.array.shape:
-                raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
-
-    def gather(self) -> Iterator[tuple[slice, int]]:
-        """Bring in the gradients; yield (part of the flat arrays, its step count, from 1) for all that have one.
-
-        Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
-        """
-        self.adopt()
-        in_parts(self._copy, self.params, self.parts, numbers=self.grad.size)
-        start, stop, count = 0, 0, 0
-        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
-            if p.grad is None:
-                continue
-            self.steps[i] += 1
-            if (part.start, self.steps[i]) != (stop, count):
-                if stop > start:
-                    yield slice(start, stop), count
-                start, count = part.start, self.steps[i]
-            stop = part.stop
-        if stop > start:
-            yield slice(start, stop), count
-
-    def _copy(self, params: list[Tensor], parts: list[slice]) -> None:
-        for p, part in zip(params, parts, strict=True):
-            if p.grad is not None:
-                self.grad[part] = p.grad.array.reshape(-1)
-
-
-class Optimizer:
-    """Parameters in groups, each a dict with its own options, as torch.optim.Optimizer.
-
-    `params`: tensors, or dicts with "params" and options of their own. A parameter whose grad is None is skipped entirely;
-    one whose grad is zero still decays and moves by its momentum. `zero_grad()` sets None by default.
-    """
-
-    moments: tuple[str, ...] = ()
-
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
-        if callable(getattr(params, "parameters", None)):
-            raise TypeError(f"an optimizer takes parameters, not a {type(params).__name__}: pass model.parameters()")
-        given = list(params)
-        if not given:
-            raise ValueError("the optimizer got no parameters")
-        groups = given if isinstance(given[0], dict) else [{"params": given}]
-        self.defaults = defaults
-        self.param_groups: list[dict[str, Any]] = []
-        self._flat: list[_Flat | None] = []
-        for group in groups:
-            self.add_param_group(group)
-
-    def add_param_group(self, group: dict[str, Any]) -> None:
-        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-        known = {id(p) for g in self.param_groups for p in g["params"]}
-        for p in params:
-            if not isinstance(p, Tensor) or p.node is not None or not p.requires_grad:
-                raise ValueError("an optimizer takes leaf tensors that require a gradient")
-            if id(p) in known:
-                raise ValueError(f"a parameter of shape {p.shape} is listed twice: it would be stepped twice")
-            known.add(id(p))
-        self.param_groups.append({**self.defaults, **group, "params": params})
-        self._flat.append(_Flat(params, self.moments) if params else None)
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        for group in self.param_groups:
-            for p in group["params"]:
-                if set_to_none or p.grad is None:
-                    p.grad = None
-                else:
-                    p.grad.array[...] = 0
-
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
-        for group, flat in self._checked():
-            for part, count in flat.gather():
-                work = partial(self._in_pieces, group, count)
-                arrays = [a[part] for a in (flat.data, flat.grad, *flat.moments.values())]
-                in_parts(work, *arrays, numbers=arrays[0].size)
-            mark_written(flat.data)
-
-    def _in_pieces(self, group: dict[str, Any], step: int, *arrays: np.ndarray) -> None:
-        for at in range(0, arrays[0].size, PIECE):
-            self.update(group, step, *[a[at : at + PIECE] for a in arrays])
-
-    def _checked(self) -> list[tuple[dict[str, Any], _Flat]]:
-        """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
-        pairs = [(group, flat) for group, flat in zip(self.param_groups, self._flat, strict=True) if flat is not None]
-        for _, flat in pairs:
-            flat.check()
-        return pairs
-
-    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
-        """Change p in place, elementwise; g may be overwritten."""
-        raise NotImplementedError(f"{type(self).__name__} defines no update")
-
-    def state_dict(self) -> dict[str, Any]:
-        """{"state": {index: {"step", moments ...}}, "param_groups": [...]}, in PyTorch's layout; tensors share memory."""
-        state, groups, index = {}, [], 0
-        for group, flat in zip(self.param_groups, self._flat, strict=True):
-            numbers = range(index, index + len(group["params"]))
-            groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(numbers)})
-            for i, number in enumerate(numbers):
-                if flat is not None and flat.steps[i]:
-                    views = {name: Tensor(m[flat.parts[i]].reshape(flat.params[i].shape)) for name, m in flat.moments.items()}
-                    state[number] = {"step": flat.steps[i], **views}
-            index += len(numbers)
-        return {"state": state, "param_groups": groups}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` of an optimizer over the same parameters returned. Checked before anything is written."""
-        self._write_state(*self._read_state(state_dict))
-
-    def _read_state(self, state_dict: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[int, dict[str, Any]]]:
-        """The groups and the state, if they fit. A moment without a step count, as PyTorch saves for SGD, has seen one step."""
-        groups = state_dict["param_groups"]
-        sizes, own = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
-        if sizes != own:
-            raise ValueError(f"the state has parameter groups of sizes {sizes}, this optimizer {own}")
-        state = {int(number): {"step": 1, **entry} for number, entry in state_dict["state"].items()}
-        params = [p for group in self.param_groups for p in group["params"]]
-        for number, entry in state.items():
-            if not 0 <= number < len(params):
-                raise ValueError(f"the state has a parameter {number}, this optimizer has 0 to {len(params) - 1}")
-            for name in self.moments:
-                if entry.get(name) is None or as_array(entry[name]).shape != params[number].shape:
-                    raise ValueError(f"the state of parameter {number} has no {name} of shape {params[number].shape}")
-        return groups, state
-
-    def _write_state(self, groups: list[dict[str, Any]], state: dict[int, dict[str, Any]]) -> None:
-        for group, new in zip(self.param_groups, groups, strict=True):
-            group.update({k: v for k, v in new.items() if k != "params"})
-        places = [(flat, i) for flat in self._flat if flat is not None for i in range(len(flat.params))]
-        for number, (flat, i) in enumerate(places):
-            entry = state.get(number, {"step": 0})
-            flat.steps[i] = int(entry["step"])
-            for name, moment in flat.moments.items():
-                moment[flat.parts[i]] = as_array(entry[name]).reshape(-1) if flat.steps[i] else 0
+def _needless(**switches: Any) -> None:
+    """PyTorch's ways to make the same step faster: here there is one way."""
+    for name, wanted in switches.items():
+        if wanted:
+            warnings.warn(f"{name}=True changes nothing here: a step is a few passes over one flat array anyway", stacklevel=3)
 
 
 class SGD(Optimizer):
@@ -194,7 +28,8 @@ class SGD(Optimizer):
     moments = ("momentum_buffer",)
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
-                 weight_decay: float = 0.0, nesterov: bool = False):
+                 weight_decay: float = 0.0, nesterov: bool = False, *, foreach: bool | None = None, fused: bool | None = None):
+        _needless(foreach=foreach, fused=fused)
         if lr < 0 or momentum < 0 or weight_decay < 0:
             raise ValueError(f"lr, momentum and weight_decay must not be negative: {lr}, {momentum}, {weight_decay}")
         if nesterov and (momentum <= 0 or dampening):
@@ -223,7 +58,10 @@ class Adam(Optimizer):
     decoupled = False
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0):
+                 weight_decay: float = 0.0, amsgrad: bool = False, *, foreach: bool | None = None, fused: bool | None = None):
+        _needless(foreach=foreach, fused=fused)
+        if amsgrad:
+            raise NotImplementedError("amsgrad is not built: leave it out, or lower betas[1] for a shorter memory of g^2")
         if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= b < 1 for b in betas):
             given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
             raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")
@@ -256,8 +94,76 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.01):
-        super().__init__(params, lr, betas, eps, weight_decay)
+                 weight_decay: float = 0.01, amsgrad: bool = False, *, foreach: bool | None = None, fused: bool | None = None):
+        _needless(foreach=foreach, fused=fused)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+
+
+class RMSprop(Optimizer):
+    """p -= lr * g / (sqrt(v) + eps), v the running mean of g^2 (Hinton 2012)
+
+    centered: the variance, v - m^2 with m the running mean of g, in place of v (Graves 2013). momentum: p -= lr * b, where
+    b = momentum * b + g / (sqrt(v) + eps). weight_decay adds weight_decay * p to the gradient.
+    """
+
+    moments = ("square_avg", "momentum_buffer", "grad_avg")
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, foreach: bool | None = None):
+        _needless(foreach=foreach)
+        if min(lr, alpha, eps, weight_decay, momentum) < 0:
+            raise ValueError(f"lr, alpha, eps, weight_decay and momentum must not be negative: "
+                             f"{lr}, {alpha}, {eps}, {weight_decay}, {momentum}")  # fmt: skip
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
+                                  "centered": centered})  # fmt: skip
+
+    def kept(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("square_avg", *["momentum_buffer"] * (group["momentum"] > 0), *["grad_avg"] * group["centered"])
+
+    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
+        v, b, m = moments
+        if group["weight_decay"]:
+            g += group["weight_decay"] * p
+        v *= group["alpha"]
+        v += (1 - group["alpha"]) * g * g
+        if group["centered"]:
+            m += (1 - group["alpha"]) * (g - m)
+        g /= np.sqrt(v - m * m if group["centered"] else v) + group["eps"]
+        if group["momentum"] > 0:
+            b *= group["momentum"]
+            b += g
+            g = b
+        p -= group["lr"] * g
+
+
+class Adagrad(Optimizer):
+    """p -= lr * g / (sqrt(s) + eps), s the sum of g^2 over all steps, from initial_accumulator_value on (Duchi et al. 2011)
+
+    lr_decay: in step t, counted from 0, with lr / (1 + t * lr_decay). weight_decay adds weight_decay * p to the gradient.
+    """
+
+    moments = ("sum",)
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *,
+                 fused: bool | None = None):
+        _needless(foreach=foreach, fused=fused)
+        if min(lr, lr_decay, weight_decay, initial_accumulator_value, eps) < 0:
+            raise ValueError(f"lr, lr_decay, weight_decay, initial_accumulator_value and eps must not be negative: "
+                             f"{lr}, {lr_decay}, {weight_decay}, {initial_accumulator_value}, {eps}")  # fmt: skip
+        super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+                                  "initial_accumulator_value": initial_accumulator_value})  # fmt: skip
+
+    def first(self, group: dict[str, Any]) -> float:
+        return group["initial_accumulator_value"]
+
+    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
+        (s,) = moments
+        if group["weight_decay"]:
+            g += group["weight_decay"] * p
+        s += g * g
+        g /= np.sqrt(s) + group["eps"]
+        p -= group["lr"] / (1 + (step - 1) * group["lr_decay"]) * g
 
 
 class Muon(Optimizer):
@@ -289,7 +195,7 @@ class Muon(Optimizer):
                 in_parts(partial(self._move_all, group, flat), own, numbers=part.stop - part.start)
             mark_written(flat.data)
 
-    def _move_all(self, group: dict[str, Any], flat: _Flat, own: list[tuple[tuple[int, ...], slice]]) -> None:
+    def _move_all(self, group: dict[str, Any], flat: Flat, own: list[tuple[tuple[int, ...], slice]]) -> None:
         for shape, at in own:
             self._move(group, *(a[at].reshape(shape) for a in (flat.data, flat.grad, *flat.moments.values())))
 

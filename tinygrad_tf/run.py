@@ -118,8 +118,8 @@ def _check_size(c: DecoderConfig, words: int, tensors: dict[str, np.ndarray]) ->
     if (c.vocab_size or 0) < words:
         raise CheckpointError(f"its vocabulary has {words} entries, its model {c.vocab_size}")
     rows = (c.vocab_size or 0) + c.n_layer * (c.n_embd + c.hidden) + (c.block_size if c.positions == "learned" else 0)
-    held = sum(array.size for array in tensors.values())
-    if rows * c.n_embd > held:
+    held = sum(array.size for array in tensors.values())  # and each block has an entry of its own, however narrow it is
+    if rows * c.n_embd > held or c.n_layer > len(tensors):
         raise CheckpointError(f"its configuration describes a model of more than the {held} numbers in the file")
 
 

@@ -17,11 +17,13 @@ from shlex import quote
 from subprocess import list2cmdline
 from typing import IO
 
+from .errors import OneLine
+
 CHECKPOINT, CONFIG, METRICS, SAMPLE, LOCK = (
     "checkpoint.safetensors", "config.json", "metrics.jsonl", "sample.txt", ".lock")
 
 
-class RunError(ValueError):
+class RunError(OneLine):
     """A run that cannot start or go on. The message is one line that names the next step."""
 
 
@@ -79,7 +81,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     The operating system holds the lock, and drops it when the process ends, however it ends.
     """
-    with open(folder / LOCK, "a+", encoding="ascii") as file:
+    with open(folder / LOCK, "a+", encoding="ascii", opener=_open_no_link) as file:
         try:
             _lock(file)
         except OSError:
@@ -93,6 +95,11 @@ def locked(folder: Path) -> Iterator[None]:
             error.filename = file.name
             raise
         yield
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """A folder that came from elsewhere may hold a link out of it, and what is opened here is emptied."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 if sys.platform != "win32":

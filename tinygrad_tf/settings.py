@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from .errors import OneLine
 from .models.decoder import DecoderConfig
 
 
@@ -21,7 +22,7 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-class SettingError(ValueError):
+class SettingError(OneLine):
     """A setting that is not what it must be. The message is one line that names the field."""
 
     def in_options(self) -> str:
@@ -141,13 +142,13 @@ class TrainConfig:
     def from_json(cls, values: Any) -> "TrainConfig":
         """What `to_json` gave, also in an older version: a setting that it did not have yet takes its default.
 
-        Raises ValueError for a setting that this version does not have.
+        Raises SettingError for a setting that this version does not have.
         """
         if not isinstance(values, Mapping):
-            raise ValueError("its configuration is no list of settings by name")
+            raise SettingError("its configuration is no list of settings by name")
         unknown = set(values) - {spec.name for spec in fields(cls)}
         if unknown:
-            raise ValueError(f"its configuration has settings that this version does not know: {', '.join(sorted(unknown))}; "
+            raise SettingError(f"its configuration has settings that this version does not know: {', '.join(sorted(unknown))}; "
                              "a newer version of tinygrad-tf wrote it, so update yours")
         return cls(**values)
 

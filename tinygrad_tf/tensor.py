@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import warnings
 import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from . import fused, higher, ops
-from .dtypes import as_array, bool_, float16, float32, float64, int32, int64
-from .engine import Traced, mark_written, promote, state
+from .device import CPU, KINDS, on_cpu
+from .device import device as Device
+from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .engine import Traced, note_write, origin_of, promote, recast, state
 from .random import default as default_generator
 
 values_and_indices = namedtuple("values_and_indices", "values indices")
@@ -68,14 +71,20 @@ class Tensor(Traced):
     `Tensor(data, requires_grad=False, dtype=None)` shares the memory of a NumPy array, and that of another tensor, but not
     its graph, like `detach()`; `tensor(data)` copies.
     `array` is the NumPy array, `grad` the gradient (a Tensor, or None before backward).
+
+    A change in place (`x += b`, `x[i] = b`, methods that end in `_`) keeps the memory: every other name of this tensor sees the
+    new value, and the gradient is that of the form that makes a new tensor. It is an error for a leaf that requires a gradient,
+    and where it has to be recorded for memory that a view shares; backward refuses where it needs a value that is gone.
     """
 
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: builtins.bool = False, dtype: Any = None):
         self.array = as_array(data, dtype)
-        self.grad, self.node, self.hooks, self.base, self.viewed = None, None, None, None, False
+        self.grad, self.node, self.hooks, self.base, self.views = None, None, None, None, ()
         self.requires_grad = False
+        if isinstance(data, Traced) and (origin := origin_of(data)) is not None:
+            self.origin = origin
         if requires_grad:
             self.requires_grad_()
 
@@ -94,8 +103,17 @@ class Tensor(Traced):
         return self.array.ndim
 
     @property
-    def device(self) -> str:
-        return "cpu"
+    def device(self) -> Device:
+        return CPU
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        return False
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; None for a leaf."""
+        return self.node
 
     @property
     def is_leaf(self) -> builtins.bool:
@@ -112,8 +130,8 @@ class Tensor(Traced):
         if array is not self.array:
             if array.shape != self.shape:
                 raise ValueError(f"data of shape {array.shape} cannot replace data of shape {self.shape}")
-            self.array = array.astype(self.dtype, copy=False)
-            mark_written(self.array)
+            self.array = recast(array, self.dtype)
+            note_write(self, recorded=False)
 
     def dim(self) -> int:
         return self.array.ndim
@@ -172,10 +190,19 @@ class Tensor(Traced):
         return builtins.bool(self.item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._as_number())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._as_number())
+
+    def _as_number(self) -> Any:
+        """What NumPy asks for to store a tensor into an array: then the gradient is lost, so that is said, as in PyTorch."""
+        instead = "stack() or cat() put tensors together, item() is for a number to look at"
+        if self.array.size != 1:
+            raise ValueError(f"a tensor of shape {self.shape} is no single number, which takes exactly one element: {instead}")
+        if self.requires_grad and state.recording:
+            warnings.warn(f"a tensor that requires a gradient becomes a number without one: {instead}", stacklevel=3)
+        return self.array.item()
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iub":
@@ -217,7 +244,7 @@ class Tensor(Traced):
 
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
-        return Tensor(self.array)
+        return Tensor(self)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this intermediate tensor in `grad` when backward passes through."""
@@ -293,7 +320,8 @@ class Tensor(Traced):
     matmul = __matmul__ = mm = bmm = ops.matmul
     neg = __neg__ = negative = ops.neg
     abs = __abs__ = ops.abs
-    __floordiv__, __mod__ = _floor_divide, _remainder
+    floor_divide = __floordiv__ = _floor_divide
+    remainder = __mod__ = _remainder
 
     __radd__, __rsub__, __rmul__ = _reflected(ops.add), _reflected(ops.sub), _reflected(ops.mul)
     __rtruediv__, __rpow__, __rmatmul__ = _reflected(ops.div), _reflected(ops.pow), _reflected(ops.matmul)
@@ -308,17 +336,26 @@ class Tensor(Traced):
     __and__ = __rand__ = _constant(np.bitwise_and)
     __or__ = __ror__ = _constant(np.bitwise_or)
     __xor__ = __rxor__ = _constant(np.bitwise_xor)
-    logical_not = __invert__ = _constant(np.invert)
+    logical_not, bitwise_not = _constant(np.logical_not), _constant(np.invert)
+    __invert__ = bitwise_not
+    logical_and, logical_or, logical_xor = _constant(np.logical_and), _constant(np.logical_or), _constant(np.logical_xor)
     isnan, isinf, isfinite = _constant(np.isnan), _constant(np.isinf), _constant(np.isfinite)
 
     def __pos__(self) -> Tensor:
         return self
 
     def all(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
-        return Tensor(np.all(self.array, axis=dim, keepdims=keepdim))
+        return self._truth(np.all, dim, keepdim)
 
     def any(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
-        return Tensor(np.any(self.array, axis=dim, keepdims=keepdim))
+        return self._truth(np.any, dim, keepdim)
+
+    def _truth(self, function: Callable, dim: Any, keepdim: builtins.bool) -> Tensor:
+        found = np.asarray(function(self.array, axis=ops.axes(dim, self.ndim), keepdims=keepdim))
+        return Tensor(found.astype(uint8) if self.dtype == uint8 else found)  # bytes were PyTorch's booleans once
+
+    def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: builtins.bool = False) -> Tensor:
+        return Tensor(np.isclose(self.array, as_array(other), rtol, atol, equal_nan))
 
     def equal(self, other: Tensor) -> builtins.bool:
         return builtins.bool(np.array_equal(self.array, as_array(other)))
@@ -328,7 +365,7 @@ class Tensor(Traced):
 
     # -------------------------------------------------------------------------------------------- functions of one number
 
-    exp, log, sqrt, sin, cos, tanh = ops.exp, ops.log, ops.sqrt, ops.sin, ops.cos, ops.tanh
+    exp, log, log1p, sqrt, sin, cos, tanh = ops.exp, ops.log, ops.log1p, ops.sqrt, ops.sin, ops.cos, ops.tanh
     sigmoid, relu, maximum, minimum, clone = ops.sigmoid, ops.relu, ops.maximum, ops.minimum, ops.clone
     sign, floor, ceil, round = _constant(np.sign), _constant(np.floor), _constant(np.ceil), _constant(np.round)
 
@@ -338,8 +375,22 @@ class Tensor(Traced):
     def reciprocal(self) -> Tensor:
         return 1.0 / self
 
+    def addmm(self, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """beta * self + alpha * mat1 @ mat2"""
+        return beta * self + alpha * (mat1 @ mat2)
+
+    def outer(self, vec2: Tensor) -> Tensor:
+        """(m,), (n,) -> (m, n)   every product"""
+        return self.unsqueeze(1) * vec2.unsqueeze(0)
+
     def square(self) -> Tensor:
         return self * self
+
+    def log10(self) -> Tensor:
+        return self.log() / math.log(10)
+
+    def log2(self) -> Tensor:
+        return self.log() / math.log(2)
 
     def clamp(self, min: Any = None, max: Any = None) -> Tensor:
         """At least `min` and at most `max`; a number, a tensor or None each. The gradient passes at the edges."""
@@ -363,11 +414,17 @@ class Tensor(Traced):
 
     # -------------------------------------------------------------------------------------------- sums over axes
 
-    def sum(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None) -> Tensor:
-        out = ops.sum(_wide(self), dim=dim, keepdim=keepdim)
-        return out if dtype is None else out.to(dtype)
+    def sum(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, *,
+            axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
+        """The sum along dim (None: of all). `axis` and `keepdims` are NumPy's names for the same."""
+        x = _wide(self) if dtype is None else self.to(dtype)
+        return ops.sum(x, dim=axis if dim is None else dim, keepdim=keepdim or keepdims)
 
-    def mean(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+    def mean(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, *,
+             axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
+        if dtype is not None:
+            return self.to(dtype).mean(dim, keepdim, axis=axis, keepdims=keepdims)
+        dim, keepdim = axis if dim is None else dim, keepdim or keepdims
         return ops.sum(self, dim=dim, keepdim=keepdim) / self._count(dim)
 
     def _count(self, dim: Any) -> int:
@@ -423,12 +480,15 @@ class Tensor(Traced):
         backwards = np.argsort(np.flip(self.array, dim), axis=dim, kind="stable")
         return Tensor(np.flip(self.shape[dim] - 1 - backwards, dim).copy())
 
-    def sort(self, dim: int = -1, descending: builtins.bool = False) -> Any:
+    def sort(self, dim: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Any:
+        """(values, indices) in rising or falling order along dim; always stable."""
         order = self.argsort(dim, descending)
         return values_and_indices(self.gather(dim, order), order)
 
-    def topk(self, k: int, dim: int = -1, largest: builtins.bool = True) -> Any:
-        """The k largest along dim, falling, with their places."""
+    def topk(self, k: int, dim: int = -1, largest: builtins.bool = True, sorted: builtins.bool = True) -> Any:
+        """The k largest along dim, falling, with their places; always sorted."""
+        if not self.ndim:
+            return values_and_indices(*(part.reshape(()) for part in self.reshape(1).topk(k)))
         if k > self.shape[dim]:
             raise ValueError(f"topk: k={k} is more than the {self.shape[dim]} elements along dim {dim}")
         order = self.argsort(dim, descending=largest).narrow(dim, 0, k)
@@ -440,15 +500,21 @@ class Tensor(Traced):
             return ops.prod(_wide(self).reshape(-1), dim=0)
         return _along_one(ops.prod, _wide(self), dim, keepdim=keepdim)
 
-    def cumsum(self, dim: int) -> Tensor:
-        return _along_one(ops.cumsum, _wide(self), dim)
+    def cumsum(self, dim: int, dtype: Any = None) -> Tensor:
+        return _along_one(ops.cumsum, _wide(self) if dtype is None else self.to(dtype), dim)
 
     def logsumexp(self, dim: Any, keepdim: builtins.bool = False) -> Tensor:
         return ops.logsumexp(self, dim=dim, keepdim=keepdim)
 
-    def norm(self) -> Tensor:
-        """The length of all elements as one vector; its slope is 0 where all are 0."""
-        return _root((self * self).sum())
+    def norm(self, p: float = 2, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        """The p-norm along dim (None: of all elements as one vector); the slope of a length is 0 where all are 0."""
+        if p == 2:
+            return _root((self * self).sum(dim, keepdim))
+        if p in (math.inf, -math.inf):
+            return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
+        if p == 0:
+            return (self != 0).to(self.dtype).sum(dim, keepdim)
+        return self.abs().sum(dim, keepdim) if p == 1 else (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
 
     # -------------------------------------------------------------------------------------------- shape
 
@@ -520,6 +586,8 @@ class Tensor(Traced):
         repeats = _sizes(repeats)
         if len(repeats) < self.ndim:
             raise ValueError(f"repeat: {repeats} for shape {self.shape}: one number for each axis")
+        if builtins.all(r == 1 for r in repeats):
+            return self.clone().reshape((1,) * (len(repeats) - self.ndim) + self.shape)
         x = self.reshape((1,) * (len(repeats) - self.ndim) + self.shape)
         pairs = [n for r, size in zip(repeats, x.shape, strict=True) for n in (r, size)]
         x = x.reshape([n for size in x.shape for n in (1, size)]).expand(pairs)
@@ -567,6 +635,8 @@ class Tensor(Traced):
         """At most this many pieces along dim, all of one size but the last."""
         if chunks < 1:
             raise ValueError(f"chunk: {chunks} pieces cannot be made")
+        if not self.shape[ops.axis(dim, self.ndim)]:
+            return tuple(self.narrow(dim, 0, 0) for _ in range(chunks))
         return self.split(max(1, -(-self.shape[ops.axis(dim, self.ndim)] // chunks)), dim)
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
@@ -575,9 +645,10 @@ class Tensor(Traced):
     def select(self, dim: int, index: int) -> Tensor:
         return self[(slice(None),) * ops.axis(dim, self.ndim) + (index,)]
 
-    def flip(self, *dims: Any) -> Tensor:
-        along = ops.axes(_sizes(dims), self.ndim)
-        return self[tuple(slice(None, None, -1) if i in along else slice(None) for i in range(self.ndim))]
+    def flip(self, *axes: Any, dims: Any = ()) -> Tensor:
+        """The other way round along these axes: flip(0, 1), flip((0, 1)) or flip(dims=(0, 1))."""
+        along = ops.axes(_sizes(axes or (dims,)), self.ndim)
+        return self[tuple(slice(None, None, -1) if i in along else slice(None) for i in range(self.ndim))].clone()
 
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
         """Move along dims, what falls off the end coming in at the start."""
@@ -605,6 +676,7 @@ class Tensor(Traced):
         return np.tri(rows, columns, diagonal, dtype=builtins.bool)
 
     def diagonal(self) -> Tensor:
+        """A copy of the diagonal of the last two axes."""
         n = min(self.shape[-2:])
         return self[..., np.arange(n), np.arange(n)]
 
@@ -616,18 +688,23 @@ class Tensor(Traced):
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _index(index)
         if not self._tracks(value):
-            self.array[index] = as_array(value) if not np.isscalar(value) else value
-            mark_written(self.array)
-        else:
+            self._check_writable()
+            if type(value) in (builtins.bool, int, float):
+                self.array[index] = value
+            else:
+                ops.store(self.array, index, as_array(value))
+            note_write(self, recorded=False)
+        elif not (isinstance(value, Tensor) and value.base is not None and _is_at(value.array, self.array, index)):
             self._become(ops.put(self, value, index=index))
 
     def gather(self, dim: int, index: Any) -> Tensor:
         """y[i][j][k] = self[index[i][j][k]][j][k] for dim = 0, and so on. index may be smaller than self off dim."""
         return self[_along(self, dim, index)]
 
-    def scatter(self, dim: int, index: Any, src: Any) -> Tensor:
-        """A copy with src at the places that gather would read."""
+    def scatter(self, dim: int, index: Any, src: Any = None, value: Any = None) -> Tensor:
+        """A copy with src, or the number `value`, at the places that gather would read."""
         places = _along(self, dim, index)
+        src = value if src is None else src
         src = src[tuple(slice(n) for n in places[0].shape)] if isinstance(src, Tensor) and src.ndim else src
         return ops.put(self, src, index=places)
 
@@ -639,9 +716,16 @@ class Tensor(Traced):
     def index_select(self, dim: int, index: Any) -> Tensor:
         return self[(slice(None),) * ops.axis(dim, self.ndim) + (as_array(index),)]
 
-    def index_add(self, dim: int, index: Any, source: Tensor) -> Tensor:
+    def index_add(self, dim: int, index: Any, source: Tensor, alpha: Any = 1) -> Tensor:
+        """A copy with alpha * source added at these places along dim, twice where a place is named twice."""
         places = (slice(None),) * ops.axis(dim, self.ndim) + (as_array(index),)
-        return self + ops.unindex(source, index=places, shape=self.shape)
+        return self + ops.unindex(source if alpha == 1 else alpha * source, index=places, shape=self.shape)
+
+    def index_fill(self, dim: int, index: Any, value: Any) -> Tensor:
+        """A copy with value at these places along dim."""
+        chosen = np.zeros(self.shape[ops.axis(dim, self.ndim)], builtins.bool)
+        chosen[as_array(index)] = True
+        return self.masked_fill(chosen.reshape([-1 if i == ops.axis(dim, self.ndim) else 1 for i in range(self.ndim)]), value)
 
     def take(self, index: Any) -> Tensor:
         """Elements of the flattened tensor."""
@@ -651,11 +735,18 @@ class Tensor(Traced):
         return self[as_array(mask).astype(builtins.bool)]
 
     def nonzero(self, as_tuple: builtins.bool = False) -> Any:
-        places = np.nonzero(self.array)
-        return tuple(Tensor(p) for p in places) if as_tuple else Tensor(np.stack(places, -1))
+        """Where the elements are not zero: (n, axes), or a tensor for each axis."""
+        if as_tuple:
+            return tuple(Tensor(places) for places in np.nonzero(np.atleast_1d(self.array)))
+        return Tensor(np.argwhere(self.array))
 
-    def unique(self) -> Tensor:
-        return Tensor(np.unique(self.array))
+    def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False,
+               return_counts: builtins.bool = False, dim: int | None = None) -> Any:
+        """The different elements (along dim: the different slices), rising; then where each went, and how often it is there."""
+        found = np.unique(self.array, return_inverse=True, return_counts=True, axis=dim)
+        inverse = found[1].reshape(self.shape if dim is None else -1)
+        wanted = [found[0], *([inverse] if return_inverse else []), *([found[2]] if return_counts else [])]
+        return Tensor(wanted[0]) if len(wanted) == 1 else tuple(map(Tensor, wanted))
 
     # -------------------------------------------------------------------------------------------- fused functions
 
@@ -667,18 +758,26 @@ class Tensor(Traced):
 
     # -------------------------------------------------------------------------------------------- dtype
 
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """to(dtype), to(other tensor) or to("cpu"): the same values in that dtype."""
-        for target in (*args, *kwargs.values()):
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: builtins.bool = False,
+           copy: builtins.bool = False) -> Tensor:
+        """to(dtype), to(other tensor), to("cpu") or to(device, dtype): the same values in that dtype, always on the CPU."""
+        for target in args:
             if isinstance(target, Tensor):
-                target = target.dtype
-            if str(target).startswith("cuda"):
-                raise RuntimeError("no CUDA here: tensors live on the CPU")
-            if str(target) != "cpu" and not isinstance(target, (builtins.bool, type(None))):
-                return self if np.dtype(target) == self.dtype else ops.cast(self, dtype=np.dtype(target))
-        return self
+                dtype = target.dtype
+            elif isinstance(target, str) and target.partition(":")[0] in KINDS:
+                device = target
+            elif target is not None and not isinstance(target, builtins.bool):
+                dtype = target
+        on_cpu(device)
+        if dtype is None or np.dtype(dtype) == self.dtype:
+            return self.clone() if copy else self
+        return ops.cast(self, dtype=np.dtype(dtype))
 
-    astype = type = to
+    astype = to
+
+    def type(self, dtype: Any = None) -> Any:
+        """The values in this dtype; without one, the name of the dtype that they have, as in "torch.FloatTensor"."""
+        return f"torch.{TYPE_NAMES[self.dtype.name]}Tensor" if dtype is None else self.to(dtype)
 
     def type_as(self, other: Tensor) -> Tensor:
         return self.to(other.dtype)
@@ -698,11 +797,47 @@ class Tensor(Traced):
     def int(self) -> Tensor:
         return self.to(int32)
 
+    def short(self) -> Tensor:
+        return self.to(int16)
+
+    def char(self) -> Tensor:
+        return self.to(int8)
+
+    def byte(self) -> Tensor:
+        return self.to(uint8)
+
     def bool(self) -> Tensor:
         return self.to(bool_)
 
     def cpu(self) -> Tensor:
         return self
+
+    def cuda(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self.to("cuda")
+
+    def pin_memory(self) -> Tensor:
+        """This tensor: memory is pinned for the sake of another device."""
+        return self
+
+    # -------------------------------------------------------------------------------------------- new ones like this
+
+    def new_tensor(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor with a copy of the data, in the dtype of this one unless another is given."""
+        on_cpu(device)
+        return Tensor(np.array(as_array(data, dtype or self.dtype)), requires_grad)
+
+    def new_full(self, size: Any, fill_value: Any, dtype: Any = None, device: Any = None,
+                 requires_grad: builtins.bool = False) -> Tensor:
+        on_cpu(device)
+        return Tensor(np.full(_sizes((size,)), _number(fill_value), dtype or self.dtype), requires_grad)
+
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+        return self.new_full(_sizes(size), 0, dtype, device, requires_grad)
+
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+        return self.new_full(_sizes(size), 1, dtype, device, requires_grad)
+
+    new_empty = new_zeros  # memory with leftovers in it would let a mistake look like a number
 
     # -------------------------------------------------------------------------------------------- in place
 
@@ -712,29 +847,56 @@ class Tensor(Traced):
             self.requires_grad or builtins.any(isinstance(o, Traced) and o.requires_grad for o in others)
         )
 
+    def _check_writable(self) -> None:
+        if not self.array.flags.writeable:
+            raise ValueError("the memory of this tensor is read-only (expand() shows one number in many places): clone() first")
+
     def _become(self, out: Tensor) -> Tensor:
-        """Take the values and the history of `out`, in this tensor's own memory."""
+        """Take the values and the history of `out`, in this tensor's own memory.
+
+        A view's change is one of the tensor that it is a view of: that gets the history of a put, and the view is taken anew.
+        """
         if out.shape != self.shape:
             raise ValueError(f"an in-place change cannot turn shape {self.shape} into {out.shape}")
-        if state.recording and (out.requires_grad or self.requires_grad):
-            if self.node is None and self.requires_grad:
+        self._check_writable()
+        base: Any = self if self.base is None else self.base
+        recorded = state.recording and (out.requires_grad or self.requires_grad)
+        if recorded:
+            if base.node is None and base.requires_grad:
                 raise RuntimeError("a leaf that requires a gradient cannot be changed in place: use no_grad() or a new tensor")
-            if self.base is not None or self.viewed:
+            if builtins.any(view is not None and view is not self for view in (reference() for reference in base.views)):
                 raise RuntimeError(
-                    "this tensor shares its memory with another (a view): changing it in place while gradients are "
-                    "recorded is refused. Use the form that makes a new tensor, or clone() first"
+                    "this tensor shares its memory with another (a view) that is still in use: changing it in place while "
+                    "gradients are recorded is refused. Use the form that makes a new tensor, or clone() first"
                 )
-            self.node, self.requires_grad = out.node, out.requires_grad
         np.copyto(self.array, out.array, casting="same_kind")
-        mark_written(self.array)
+        if recorded and base is not self:
+            places = (_places(base.array, self.array),)
+            base._continue(ops.put(base.reshape(-1), out, index=places).reshape(base.shape))
+            out = ops.getitem(base.reshape(-1), index=places)
+        if recorded:
+            self._continue(out)
+        note_write(self, recorded=self.node is not None and self.node is out.node)
         return self
+
+    def _continue(self, out: Tensor) -> None:
+        """Take the history of `out`."""
+        before = self.node
+        if before is not None and before.watchers and out.node is not None:
+            # retain_grad is about the tensor as it is at the end, a hook about the value that it was put on
+            out.node.watchers = [watch for watch in before.watchers if watch.__name__ == "keep"]
+            before.watchers = [watch for watch in before.watchers if watch.__name__ != "keep"]
+        self.node, self.requires_grad = out.node, out.requires_grad
 
     __iadd__, __ipow__, relu_ = _in_place(ops.add), _in_place(ops.pow), _in_place(ops.relu)
     sub_ = __isub__ = _in_place(ops.sub)
     mul_ = __imul__ = _in_place(ops.mul)
     div_ = __itruediv__ = _in_place(ops.div)
-    masked_fill_, clamp_ = _in_place(masked_fill), _in_place(clamp)
-    index_add_, scatter_ = _in_place(index_add), _in_place(scatter)
+    pow_, neg_, exp_, log_, sqrt_ = (_in_place(f) for f in (ops.pow, ops.neg, ops.exp, ops.log, ops.sqrt))
+    abs_, tanh_, sigmoid_ = _in_place(ops.abs), _in_place(ops.tanh), _in_place(ops.sigmoid)
+    masked_fill_, clamp_, clip_ = _in_place(masked_fill), _in_place(clamp), _in_place(clamp)
+    index_add_, index_fill_ = _in_place(index_add), _in_place(index_fill)
+    scatter_, scatter_add_ = _in_place(scatter), _in_place(scatter_add)
 
     def add_(self, other: Any, alpha: Any = 1) -> Tensor:
         return self._become(self + (other if alpha == 1 else alpha * other))
@@ -746,7 +908,10 @@ class Tensor(Traced):
         return self._become(ops.put(self, value, index=...))
 
     def copy_(self, source: Any) -> Tensor:
-        return self._become(ops.put(self, source if isinstance(source, Traced) else as_array(source), index=...))
+        source = source if isinstance(source, Traced) else Tensor(source)
+        if source.array.ndim > self.ndim:
+            raise ValueError(f"copy_: a source of shape {source.array.shape} is not broadcast into shape {self.shape}")
+        return self._become(ops.put(self, source, index=...))
 
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Tensor:
         draw = (generator or default_generator()).normal(mean, std, self.shape)
@@ -759,6 +924,11 @@ class Tensor(Traced):
 
 Tensor.result = Tensor
 
+
+TYPE_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
+    "int8": "Char", "uint8": "Byte", "bool": "Bool",
+}  # fmt: skip
 
 FLAT = {  # NumPy functions without a slope anywhere
     np.sign, np.floor, np.ceil, np.trunc, np.rint, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
@@ -805,6 +975,29 @@ def _index(index: Any) -> Any:
             raise IndexError(f"an index holds integers or booleans, not {index.dtype}")
         return index if index.ndim or index.dtype.kind == "b" else int(index)
     return index
+
+
+def _is_at(value: np.ndarray, array: np.ndarray, index: Any) -> builtins.bool:
+    """Whether this is the very memory of array[index], as in `x[i] += y`: the sum is there before it is assigned."""
+    place = array[index]
+    if isinstance(place, np.generic):  # a number: as a 0-d view
+        place = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    where = [(a.__array_interface__["data"][0], a.shape, a.strides) for a in (value, place)]
+    return where[0] == where[1]
+
+
+def _places(base: np.ndarray, view: np.ndarray) -> np.ndarray:
+    """Which elements of `base`, counted in its own order, each element of a view of it is."""
+
+    def addresses(array: np.ndarray) -> np.ndarray:
+        found = np.asarray(array.__array_interface__["data"][0])
+        for n, stride in zip(array.shape, array.strides, strict=True):
+            found = np.add.outer(found, np.arange(n) * stride)
+        return found
+
+    own = addresses(base).reshape(-1)
+    order = np.argsort(own)
+    return order[np.searchsorted(own[order], addresses(view))]
 
 
 def _along(x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, ...]:

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .errors import OneLine
+
 SHOWN = 12  # how many unknown characters a message lists
 
 
-class TextError(ValueError):
+class TextError(OneLine):
     """A text that cannot be used. The message is one line: what, where, and what to do."""
 
 
@@ -100,6 +102,7 @@ class Vocabulary:
     """
 
     unit = "character"  # what a loss is counted by
+    ends: tuple[int, ...] = ()  # ids that end a text: no character does
 
     def __init__(self, text: Iterable[str]):
         self.characters = "".join(sorted(set(text)))

@@ -31,6 +31,8 @@ from .threads import threads_for
 CHANGEABLE = ("text", "steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
               "sample_temperature", "checkpoint_every")
 
+LONGEST_CONFIG = 100_000  # characters
+
 
 def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextIO, asked: threading.Event) -> None:
     """The training loop: from the steps that are done to `config.steps`."""
@@ -211,11 +213,12 @@ def _found(text: str) -> str:
 def _edited(path: Path, config: TrainConfig) -> str:
     """What a run's config.json says otherwise than its checkpoint, in words; "" if nothing."""
     try:
-        found, own = json.loads(path.read_text(encoding="utf-8")), config.to_json()
+        with open(path, encoding="utf-8") as file:
+            found, own = json.loads(file.read(LONGEST_CONFIG)), config.to_json()
         other = [f"{name} {found[name]!r}, not {own[name]!r}" for name in own if found.get(name, own[name]) != own[name]]
     except OSError:
         return ""  # it is written again
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         other = ["no settings that can be read"]
     has = "; ".join(other)
     return f"{path} has {has}: the checkpoint counts and overwrites it; options such as --steps change a run" if has else ""

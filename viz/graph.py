@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf.errors import OneLine
+
 FORMAT, VERSION = "tinygrad_tf.graph", 1
 
 
@@ -234,20 +236,20 @@ class Graph:
         """The graph that `to_json` wrote. ValueError, with the reason, for anything else."""
         try:
             data = json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"this is no graph: not JSON ({error})") from None
+        except (ValueError, RecursionError) as error:
+            raise OneLine(f"this is no graph: not JSON ({error})") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise ValueError(f'this is no graph: the field "format" is not "{FORMAT}"')
+            raise OneLine(f'this is no graph: the field "format" is not "{FORMAT}"')
         if data.get("version") != VERSION:
-            raise ValueError(f"this graph has version {data.get('version')!r}; this program reads version {VERSION}")
+            raise OneLine(f"this graph has version {data.get('version')!r}; this program reads version {VERSION}")
         try:
             kinds = {"nodes": Node, "edges": Edge, "modules": Module, "skips": Skip}
             tables = {name: tuple(_made(kind, row) for row in data[name]) for name, kind in kinds.items()}
             title, notes = data["title"], tuple(data["notes"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"this graph is damaged: {type(error).__name__}: {error}") from None
+            raise OneLine(f"this graph is damaged: {type(error).__name__}: {error}") from None
         if not all(isinstance(text, str) for text in (title, *notes)):
-            raise ValueError("this graph is damaged: its title and its notes are to be text")
+            raise OneLine("this graph is damaged: its title and its notes are to be text")
         graph = cls(title=title, notes=notes, **tables)
         graph._check()
         return graph
@@ -255,19 +257,19 @@ class Graph:
     def _check(self) -> None:
         """Every end of an edge and of a skip, and every module named, must be there; ids are unique."""
         if len(self.by_id) != len(self.nodes) or len(self.module_by_id) != len(self.modules):
-            raise ValueError("this graph is damaged: an id stands twice")
+            raise OneLine("this graph is damaged: an id stands twice")
         pairs = [(edge.source, edge.target) for edge in self.edges] + [(skip.source, skip.target) for skip in self.skips]
         ends = [end for pair in pairs for end in pair]
         inside = [node.module for node in self.nodes] + [module.parent for module in self.modules]
         for missing in [end for end in ends if end not in self.by_id] + [m for m in inside if m and m not in self.module_by_id]:
-            raise ValueError(f"this graph is damaged: nothing has the id {missing!r}")
+            raise OneLine(f"this graph is damaged: nothing has the id {missing!r}")
         sound: set[str] = set()
         for module in self.modules:
             way: dict[str, None] = {}
             here = module.id
             while here and here not in sound:
                 if here in way:
-                    raise ValueError(f"this graph is damaged: the module {here!r} lies inside itself")
+                    raise OneLine(f"this graph is damaged: the module {here!r} lies inside itself")
                 way[here] = None
                 here = self.module_by_id[here].parent
             sound.update(way)

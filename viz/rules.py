@@ -72,6 +72,7 @@ TABLE: dict[str, Words] = {
     # functions of one number
     "exp": _each("exp(x)", "g · y"),
     "log": _each("ln(x)", "g / x"),
+    "log1p": _each("ln(1 + x)", "g / (1 + x)"),
     "sqrt": _each("sqrt(x)", "g / (2 · y)"),
     "sin": _each("sin(x)", "g · cos(x)"),
     "cos": _each("cos(x)", "−g · sin(x)"),

@@ -25,6 +25,11 @@ EXERCISES = [
             ),
             Wrong("over h", lambda f, x, h: (f(x + h) - f(x - h)) / h, "Twice too large: from x - h to x + h it is 2h, not h."),
             Wrong(
+                "one side over two",
+                lambda f, x, h: (f(x + h) - f(x)) / (2 * h),
+                "From x to x + h the step is h long, and you divide by 2h. Start at x - h: f(x + h) - f(x - h), over 2h.",
+            ),
+            Wrong(
                 "half without brackets",
                 lambda f, x, h: (f(x + h) - f(x - h)) / 2 * h,
                 "`/ 2 * h` divides by 2 and then multiplies by h. Put brackets around 2 * h.",
@@ -72,6 +77,11 @@ EXERCISES = [
                 "The sign of b's share: a larger divisor makes the result smaller, so b gets a minus.",
             ),
             Wrong(
+                "twice for squared",
+                lambda a, b, g: (g / b, -g * a / (b * 2)),
+                "b * 2 is twice b; its square is b ** 2, as in the slope of 1 / b, which is -1 / b ** 2.",
+            ),
+            Wrong(
                 "no square",
                 lambda a, b, g: (g / b, -g * a / b),
                 "b's share has b twice below the line: the slope of 1 / b is -1 / b**2.",
@@ -97,6 +107,16 @@ EXERCISES = [
         "total_gradient",
         cases=lambda rng: [([[2.0, 3.0], [5.0]],), ([[1.0]],), ([[], [4.0, -1.0, 0.5]],), (rng.normal(size=(3, 4)).tolist(),)],
         wrong=[
+            Wrong(
+                "begun with 0",
+                lambda paths: 0.0,
+                "Always 0: the product along a path begins with 1, not with 0. The sum over the paths begins with 0.",
+            ),
+            Wrong(
+                "empty path left out",
+                lambda paths: math.fsum(math.prod(path) for path in paths if path),
+                "An empty path counts too: it is the input itself, which moves as fast as itself. It adds 1.",
+            ),
             Wrong(
                 "last path",
                 lambda paths: math.prod(paths[-1]),

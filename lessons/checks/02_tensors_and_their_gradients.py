@@ -82,13 +82,23 @@ EXERCISES = [
         wrong=[
             Wrong(
                 "w not turned",
-                lambda x, w, g: (g @ w, x.T @ g) if w.shape[0] == w.shape[1] else 1 / 0,
+                lambda x, w, g: (g @ w, x.T @ g),
                 "g @ w fits only where w is square, and is wrong even there: turn w round, g @ w.T has the shape of x.",
             ),
             Wrong(
                 "x not turned",
-                lambda x, w, g: (g @ w.T, x @ g) if x.shape[0] == x.shape[1] else 1 / 0,
+                lambda x, w, g: (g @ w.T, x @ g),
                 "x @ g fits only where x is square, and is wrong even there: x.T @ g has the shape of w.",
+            ),
+            Wrong(
+                "neither turned",
+                lambda x, w, g: (g @ w, x @ g),
+                "Both matrices have to be turned round, or the shapes fit only by chance: g @ w.T for x, x.T @ g for w.",
+            ),
+            Wrong(
+                "element by element",
+                lambda x, w, g: (g * w, g * x),
+                "* multiplies element by element, which is the rule of y = x * w. For y = x @ w it is @, with w.T and x.T.",
             ),
             Wrong(
                 "result turned",
@@ -105,10 +115,6 @@ EXERCISES = [
                 lambda x, w, g: (np.ones_like(g) @ w.T, x.T @ np.ones_like(g)),
                 "You use 1 for g. What arrives is different for each element of y: put g into both products.",
             ),
-        ],
-        properties=[
-            ("the first has the shape of x", lambda result, x, w, g: np.shape(result[0]) == x.shape),
-            ("the second has the shape of w", lambda result, x, w, g: np.shape(result[1]) == w.shape),
         ],
     ),
     Exercise(
@@ -147,7 +153,6 @@ EXERCISES = [
                 "You return g as it came. Sum it over the axes along which the input was repeated.",
             ),
         ],
-        properties=[("the result has the asked shape", lambda result, g, shape: np.shape(result) == shape)],
     ),
     Exercise(
         "mean_backward",
@@ -192,6 +197,11 @@ EXERCISES = [
                 "all at once",
                 _elementwise,
                 "You move all elements at once and so get the sum of their slopes. Move one at a time, in a copy of x.",
+            ),
+            Wrong(
+                "one number",
+                lambda f, x, h: (f(x + h) - f(x - h)) / (2 * h),
+                "x + h moves all elements at once, and one number comes back. Move one element at a time, in a copy of x.",
             ),
             Wrong(
                 "one side only",

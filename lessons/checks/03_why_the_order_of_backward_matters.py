@@ -10,6 +10,9 @@ LAYERS = {
 }  # fmt: skip
 
 
+SLOW = "the same numbers are walked again and again, 2 ** 40 times in 40 sums. Visit each once, when all is there."
+
+
 def doubled(n):
     """n sums in a row, each of the one before with itself."""
     graph = {"n0": []}
@@ -63,8 +66,8 @@ def _all_lines(graph, start, end):
     return sum(len(sources) for sources in graph.values())
 
 
-def _walk(graph, result, replace=False, uses=True, forwards=False, start=1.0, slopes=True):
-    grad = dict.fromkeys(graph, 0.0)
+def _walk(graph, result, replace=False, uses=True, forwards=False, start=1.0, slopes=True, base=0.0):
+    grad = dict.fromkeys(graph, base)
     grad[result] = start
     for name in graph if forwards else reversed(graph):
         for source, slope in graph[name] if uses else dict(graph[name]).items():
@@ -74,8 +77,6 @@ def _walk(graph, result, replace=False, uses=True, forwards=False, start=1.0, sl
 
 
 def _at_once(graph, result):
-    if len(graph) > 20:
-        return _walk(graph, result)  # it would not come to an end
     grad = dict.fromkeys(graph, 0.0)
     grad[result] = 1.0
 
@@ -85,6 +86,15 @@ def _at_once(graph, result):
             visit(source)
 
     visit(result)
+    return grad
+
+
+def _ends_are_results(graph, result):
+    used = {source for name in graph for source, _ in graph[name]}
+    grad = {name: float(name not in used or name == result) for name in graph}
+    for name in reversed(graph):
+        for source, slope in graph[name]:
+            grad[source] += grad[name] * slope
     return grad
 
 
@@ -133,9 +143,11 @@ EXERCISES = [
             (dict(LAYERS), "h", "y"),
             (dict(LAYERS), "y", "x"),
             (dict(LAYERS), "g", "g"),
-            (doubled(40), "n0", "n40"),
             (doubled(3), "n1", "n3"),
+            (doubled(40), "n0", "n40"),
         ],
+        long=1,
+        slow=SLOW,
         wrong=[
             Wrong(
                 "one line for two uses",
@@ -146,6 +158,11 @@ EXERCISES = [
                 "lines out of start",
                 _lines,
                 "You count the lines that leave start. Each of them may go on in several ways: add up the paths behind it.",
+            ),
+            Wrong(
+                "uses in end alone",
+                lambda graph, start, end: sum(source == start for source, _ in graph[end]),
+                "You count how often `end` itself uses start. Paths also go by way of the numbers in between.",
             ),
             Wrong(
                 "all lines",
@@ -173,6 +190,8 @@ EXERCISES = [
             (dict(LAYERS), "h"),
             (doubled(40), "n40"),
         ],
+        long=1,
+        slow=SLOW,
         wrong=[
             Wrong(
                 "at once",
@@ -203,6 +222,16 @@ EXERCISES = [
                 "begun with 0",
                 lambda graph, result: _walk(graph, result, start=0.0),
                 "All zeros: nothing was sent. The result has gradient 1 with respect to itself; begin with that.",
+            ),
+            Wrong(
+                "begun with 1 everywhere",
+                lambda graph, result: _walk(graph, result, base=1.0),
+                "Every number begins with 1 in your answer. Only `result` does; all others begin with 0.0 and collect shares.",
+            ),
+            Wrong(
+                "every end begins with 1",
+                _ends_are_results,
+                "A number that nothing was made from gets 1 in your answer. Unless it is `result`, it gets 0.0.",
             ),
             Wrong(
                 "begun at the last",

@@ -6,7 +6,7 @@ from lessons.exercise import Exercise, Wrong
 
 
 def _layers(rng):
-    shapes = [((4, 3), (3, 3)), ((2, 3), (5, 3)), ((2, 4, 2), (2, 2))]
+    shapes = [((4, 3), (3, 3)), ((2, 3), (5, 3)), ((2, 4, 2), (2, 2)), ((3,), (5, 3))]
     return [(rng.normal(size=x), rng.normal(size=w), rng.normal(size=w[0])) for x, w in shapes]
 
 
@@ -55,6 +55,11 @@ EXERCISES = [
                 "not turned",
                 lambda x, weight, bias: x @ weight + bias,
                 "weight has one row for each output, (out, in): turn it round, x @ weight.T.",
+            ),
+            Wrong(
+                "weight first",
+                lambda x, weight, bias: weight @ x + bias,
+                "weight @ x fits a single vector only. The rows of x are many: x @ weight.T gives one row of outputs for each.",
             ),
             Wrong("no bias", lambda x, weight, bias: x @ weight.T, "The bias is missing: add it to each row, + bias."),
             Wrong("bias subtracted", lambda x, weight, bias: x @ weight.T - bias, "The bias is added, not subtracted."),
@@ -138,6 +143,11 @@ EXERCISES = [
         "fit_line",
         cases=_points,
         wrong=[
+            Wrong(
+                "the best line at once",
+                lambda x, y, rate, steps: tuple(np.polyfit(x, y, 1)),
+                "That is the best line, all at once. Asked is where gradient descent has come after `steps` steps from 0.",
+            ),
             Wrong(
                 "no 2",
                 lambda x, y, rate, steps: _descent(x, y, rate, steps, factor=1.0),

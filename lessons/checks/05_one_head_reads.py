@@ -22,6 +22,22 @@ def _transposed(q, k):
     return _softmax(k @ q.T / np.sqrt(q.shape[-1]))
 
 
+OVER = [  # what the scores are divided by, and what to say of it
+    ("no √D", lambda q, k: 1.0,
+     "Your scores are √D times too large: divide q @ k.T by the square root of the width of a query."),
+    ("over D", lambda q, k: q.shape[-1],
+     "You divide by D. It is the square root: a sum of D terms of size 1 has the size √D."),
+    ("√T", lambda q, k: np.sqrt(len(q)),
+     "You divide by √T, the number of queries (len(q)). The width of a query is q.shape[-1]."),
+    ("√S", lambda q, k: np.sqrt(len(k)),
+     "You divide by √S, the number of keys (len(k)). The width of a query is q.shape[-1]."),
+]  # fmt: skip
+
+
+def _divided(over, softmax):
+    return lambda q, k: softmax(q @ k.T / over(q, k))
+
+
 def _q_and_k(rng):
     return [
         (np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 1.0]])),
@@ -44,6 +60,11 @@ def _no_mask(q, k, v):
 
 def _zeros_instead(scores, allowed, v, fill=0.0):
     return _softmax(np.where(allowed, scores, fill)) @ v
+
+
+def _more_than_the_sum(scores, allowed, v):
+    shares = np.exp(np.where(allowed, scores, -np.inf))
+    return shares / (shares.sum(axis=-1, keepdims=True) + 1e-9) @ v
 
 
 def _only_rows(scores, allowed, v):
@@ -73,12 +94,10 @@ EXERCISES = [
         "weights",
         cases=_q_and_k,
         wrong=[
-            Wrong("no √D", lambda q, k: _softmax(q @ k.T),
-                  "Your scores are √D times too large: divide q @ k.T by the square root of the width of a query."),
-            Wrong("over D", lambda q, k: _softmax(_scores(q, k, float)),
-                  "You divide by D. It is the square root: a sum of D terms of size 1 has the size √D."),
-            Wrong("√T", lambda q, k: _softmax(q @ k.T / np.sqrt(len(q))),
-                  "You divide by √T, the number of positions (len(q)). The width of a query is q.shape[-1]."),
+            *(Wrong(name, _divided(over, _softmax), hint) for name, over, hint in OVER),
+            *(Wrong(f"{name}, infinite", _divided(over, _bare),
+                    f"{hint}\nThen: exp() of a large score is infinite. Take the largest score of a row from the row first.")
+              for name, over, hint in OVER),
             Wrong("wrong axis", lambda q, k: _softmax(_scores(q, k), axis=0),
                   "Your columns add to 1. Each row is one query, and its shares add to 1: sum over axis=-1."),
             Wrong("the whole", lambda q, k: _softmax(_scores(q, k).reshape(1, -1)).reshape(len(q), len(k)),
@@ -142,6 +161,7 @@ EXERCISES = [
             (rng.normal(size=(3, 4)), np.array([[True, False, True, True], [False] * 4, [True] * 4]), rng.normal(size=(4, 2))),
             (rng.normal(size=(2, 2)), np.array([[False, True], [True, False]]), rng.normal(size=(2, 3))),
             (rng.normal(size=(3, 3)), np.tri(3, dtype=bool), rng.normal(size=(3, 3))),
+            (rng.normal(size=(2, 3)) - 40, np.array([[True, True, False], [True, True, True]]), rng.normal(size=(3, 2))),
         ],
         wrong=[
             Wrong("nan", lambda s, allowed, v: _softmax(np.where(allowed, s, -np.inf)) @ v,
@@ -153,6 +173,9 @@ EXERCISES = [
                   "Your mask comes after the softmax: what is left of a row adds to less than 1. Put -inf into the scores."),
             Wrong("score 0", _zeros_instead,
                   "A score of 0 is not nothing: exp(0) is 1. What may not be read needs the score -inf."),
+            Wrong("a little more than the sum", _more_than_the_sum,
+                  "Right while the sum is large. Where all scores are near -40 the number that you add to it is the larger "
+                  "one, and nearly nothing is read. Treat the row that may look nowhere by itself."),
             Wrong("turned round", _turned_round,
                   "Turned round: True means that a key may be read. np.where(allowed, scores, -np.inf)."),
         ],

@@ -49,6 +49,28 @@ def one_more(x):
     return np.concatenate([x, x[:1]])
 
 
+class _Function:
+    """A branch that says so when it is added instead of called."""
+
+    __array_ufunc__ = None  # an array leaves `x + branch` to the method below
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, x):
+        return self.function(x)
+
+    def __radd__(self, x):
+        raise TypeError("branch is a function and cannot be added. What it makes of x is: branch(x)")
+
+    __add__ = __radd__
+
+
+def _norm_after(x, attn, ffn, attn_norm, ffn_norm):
+    x = x + attn_norm(attn(x))
+    return x + ffn_norm(ffn(x))
+
+
 def _added_in_place(x, branch):
     x += branch(x)
     return x
@@ -104,6 +126,7 @@ EXERCISES = [
             (rng.normal(size=(2, 3)), silent),
             (rng.normal(size=(2, 3)), cancelling),
         ],
+        use=lambda write, x, branch: write(x, _Function(branch)),
         wrong=[
             Wrong("replaced", lambda x, branch: branch(x),
                   "Replaced: your result is what the branch returns. With a silent branch nothing is left. x has to be added."),
@@ -164,6 +187,9 @@ EXERCISES = [
             Wrong("side by side", _parallel,
                   "Both branches read the block's input, side by side. Here the second reads the stream after the first "
                   "update."),
+            Wrong("norm of the update", _norm_after,
+                  "Your norms stand behind the branches, attn_norm(attn(x)). Here they stand before: a branch reads a normed "
+                  "copy, and what it returns is added as it is."),
             Wrong("no norms", _no_norms,
                   "The sums are right; the branches read x itself. Each reads a normed copy: attn(attn_norm(x))."),
             Wrong("one norm twice", _one_norm,
@@ -175,11 +201,17 @@ EXERCISES = [
     Exercise(
         "leaves_alone",
         cases=lambda rng: [(silent, np.zeros((2, 2)))]
-        + [(f, rng.normal(size=(3, 4))) for f in (same, copied, silent, nearly, turned, rms, one_more, cancelling)],
+        + [(f, rng.normal(size=(3, 4))) for f in (same, copied, silent, nearly, turned, rms, cancelling, one_more)],
         wrong=[
             Wrong("same shapes", lambda block, x: bool((block(x) == x).all()),
                   "Right where the shapes agree. A block can also return another shape, and then == has nothing to compare: "
                   "np.array_equal says False."),
+            Wrong("each by itself", lambda block, x: block(x) == x,
+                  "== compares element by element and gives as many answers. One is asked for: np.array_equal(block(x), x), "
+                  "which also says False where the shapes differ."),
+            Wrong("close, shapes alike", lambda block, x: bool(np.allclose(block(x), x)),
+                  "np.allclose forgives small differences, and fails where the block returns another shape. Compare exactly: "
+                  "np.array_equal answers both."),
             Wrong("close", lambda block, x: block(x).shape == x.shape and bool(np.allclose(block(x), x)),
                   "np.allclose forgives small differences. A skip path without anything on it changes no bit: compare "
                   "exactly."),

@@ -31,6 +31,20 @@ def _count(factor, limit, *, below=operator.lt, start=0):
     return layers
 
 
+def _stepwise(slopes, add, residual):
+    gradients = [1.0]
+    for s in reversed(slopes):
+        gradients.append(residual(gradients[-1], s) if add else gradients[-1] * s)
+    return gradients[::-1]
+
+
+def _by_logarithm(factor, limit, size=float, exact=True):
+    if size(factor) >= 1:
+        return None
+    layers = math.log(limit) / math.log(size(factor))
+    return math.floor(layers) + 1 if exact else math.ceil(layers)
+
+
 def _with_sign(factor, limit):
     if factor >= 1:
         return None
@@ -54,6 +68,8 @@ EXERCISES = [
                   "Your tanh is taken at x. Its slope is needed where F takes it, at x / 2."),
             Wrong("no square", lambda x: 0.5 * (1 - np.tanh(x / 2)),
                   "The slope of tanh is 1 minus its square: tanh(x / 2) ** 2."),
+            Wrong("square of all", lambda x: 0.5 * (1 - np.tanh(x / 2)) ** 2,
+                  "The square belongs to the tanh alone: 1 - tanh(x / 2) ** 2, not (1 - tanh(x / 2)) ** 2."),
             Wrong("plain tanh", lambda x: 1 - np.tanh(x) ** 2,
                   "That is the slope of tanh(x). F is tanh(x / 2): take it at x / 2, and times ½ for the inner slope."),
             Wrong("the function", lambda x: np.tanh(x / 2), "That is F itself; asked for is how fast it changes."),
@@ -86,6 +102,10 @@ EXERCISES = [
                   "The 1 at the output is missing: n layers have n + 1 numbers between and around them."),
             Wrong("only the factors", lambda slopes, add: [*_factors(slopes, add), 1.0],
                   "These are the factors of each layer. What arrives has been multiplied by all the layers behind it."),
+            Wrong("one along the skip", lambda slopes, add: _stepwise(slopes, add, lambda g, s: g * s + 1),
+                  "Along the skip path comes what arrived, g, not 1: a layer that adds hands on g * s + g."),
+            Wrong("slope alone", lambda slopes, add: _stepwise(slopes, add, lambda g, s: g + s),
+                  "The branch hands on its slope times what arrived: g + g * s, not g + s."),
             Wrong("sum", lambda slopes, add: list(itertools.accumulate(reversed(_factors(slopes, add)), initial=1.0))[::-1],
                   "You add the factors. One layer after the other multiplies the gradient."),
         ],
@@ -103,6 +123,8 @@ EXERCISES = [
                   "J @ g pushes a change of the input forward. A gradient goes back through the transposed: J.T @ g."),
             Wrong("element by element", lambda g, J: (g, np.diag(J) * g),
                   "You take only the diagonal. Every output depends on every input: J.T @ g."),
+            Wrong("the sum alone", lambda g, J: g + J.T @ g,
+                  "That is the whole gradient. Asked for are its two parts, as a pair: return g, jacobian.T @ g."),
             Wrong("the sum as well", lambda g, J: (g, g + J.T @ g),
                   "Your second part is the whole gradient. It has to be the branch's share alone, J.T @ g."),
             Wrong("turned round", lambda g, J: (J.T @ g, g),
@@ -128,6 +150,17 @@ EXERCISES = [
                   "One too few: you count the layers while it is not yet below. The one that takes it below counts too."),
             Wrong("the sign", _with_sign,
                   "A negative gradient is not a small one: -0.5 has the size 0.5. Compare abs()."),
+            Wrong("logarithm of a negative", _by_logarithm,
+                  "A negative factor has no logarithm, and 0 has none. The size counts: take abs(factor); with a factor of 0 "
+                  "one layer is enough."),
+            Wrong("logarithm of a negative, ceil", lambda f, limit: _by_logarithm(f, limit, exact=False),
+                  "A negative factor has no logarithm: take abs(factor), and treat 0 by itself. Where the limit is met "
+                  "exactly, ceil is one short: below means <."),
+            Wrong("logarithm of 0", lambda f, limit: _by_logarithm(f, limit, size=abs),
+                  "Right but for a factor of 0, which has no logarithm: there one layer is enough."),
+            Wrong("logarithm, ceil", lambda f, limit: _by_logarithm(f, limit, size=abs, exact=False),
+                  "ceil is one short where the limit is met exactly: below means <. And 0 has no logarithm: treat it by "
+                  "itself."),
             Wrong("with the skip", lambda f, limit: _count(1 + f, limit),
                   "You add 1 for a skip path; `factor` is all that a layer multiplies by."),
         ],

@@ -5,6 +5,8 @@
 NumPy is enough. `tinygrad-tf check 5 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def weights(q, k):
     """The weights of one head: the softmax of q kᵀ / √D, row by row.

@@ -5,6 +5,8 @@
 NumPy is enough. `tinygrad-tf check 6 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def write(x, branch):
     """A residual connection: what the branch makes of x is added to x. x itself is left as it is.
@@ -33,6 +35,7 @@ def pre_norm_block(x, attn, ffn, attn_norm, ffn_norm):
 def leaves_alone(block, x):
     """The branch-zero test: whether block(x) is x, every element exactly.
 
-    block: a function from (T, d) to an array. x: array (T, d) without nan. Returns True or False.
+    block: a function from (T, d) to an array; one of another shape is not x, and the answer is False. x: array (T, d) without
+    nan. Returns True or False.
     """
     raise NotImplementedError("leaves_alone: yours to write")

@@ -5,6 +5,8 @@
 Plain Python and NumPy are enough. `tinygrad-tf check 7 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def slope(x):
     """The derivative of tanh(x / 2).

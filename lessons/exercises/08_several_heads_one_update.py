@@ -5,6 +5,8 @@
 NumPy is enough. `tinygrad-tf check 8 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def split_heads(x, heads):
     """Queries, keys or values of all heads, cut into those of each.

@@ -5,6 +5,10 @@
 NumPy and `math` are enough. Positions are rows, and weights act on the right: x @ w.
 """
 
+import math
+
+import numpy as np
+
 
 def add_excess(x):
     """If q is larger than p, add the excess q - p to p; otherwise leave the pair alone. One hidden unit does it.

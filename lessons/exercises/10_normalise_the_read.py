@@ -5,6 +5,8 @@
 NumPy is enough. Positions are rows; a norm never leaves its row.
 """
 
+import numpy as np
+
 
 def rms_norm(x, gain, eps):
     """Each row divided by its root mean square, times the gain. ε stands inside the root, beside the mean of the squares.

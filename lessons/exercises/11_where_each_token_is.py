@@ -5,6 +5,8 @@
 NumPy is enough. Positions are counted from 0.
 """
 
+import numpy as np
+
 
 def sinusoidal(n, d):
     """The rows of positions 0 … n − 1: pair i is the sine and the cosine of p / 10000^(2i/d), one beside the other.

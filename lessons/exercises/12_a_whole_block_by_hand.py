@@ -6,6 +6,8 @@ NumPy is enough. The functions may call each other. All of them are those of the
 RMSNorm without gain and with ε = 0, ReLU, no biases.
 """
 
+import numpy as np
+
 
 def normalise(x):
     """Each row divided by its root mean square. x: (T, d), no row of zeros. Returns (T, d)."""

@@ -5,6 +5,8 @@
 `x @ y` multiplies matrices; `np.tri`, `np.where` and `np.exp` are what you may need of NumPy.
 """
 
+import numpy as np
+
 
 def may_look(shape, queries, keys):
     """Which query may look at which key: a boolean array (queries, keys), true where it may.

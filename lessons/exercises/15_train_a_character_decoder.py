@@ -5,6 +5,8 @@
 NumPy is enough. Logarithms are natural, so losses are in nats.
 """
 
+import numpy as np
+
 
 def batch(ids, starts, length):
     """Windows of a text and what comes next at each place.

@@ -5,6 +5,8 @@
 NumPy is enough.
 """
 
+import numpy as np
+
 
 def with_temperature(logits, temperature):
     """The probabilities that are drawn from at this temperature: softmax of logits / temperature.

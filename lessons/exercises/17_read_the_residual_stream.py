@@ -5,13 +5,15 @@
 NumPy is enough. `tinygrad-tf check 17 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def updates(x, sublayers):
     """What was written to a pre-norm stream: [x, update 1, update 2, ...], whose sum is the final stream.
 
     x: array (T, d), the embedding. sublayers: a list of pairs (norm, branch) of functions from (T, d) to (T, d), applied in
-    order:
-    each branch reads the norm of the stream as it is by then, and what it returns is added. Returns a list of arrays (T, d).
+    order: each branch reads the norm of the stream as it is by then, and what it returns is added. Returns a list of arrays
+    (T, d).
     """
     raise NotImplementedError("updates: yours to write")
 

@@ -5,6 +5,8 @@
 NumPy is enough. `tinygrad-tf check 18 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def forward(x, weights, scale):
     """A stack of residual layers: each adds scale times the ReLU of a linear map of what it is given.
@@ -25,7 +27,7 @@ def backward(x, weights, scale, g):
 def deepen(weights, n):
     """The weights of a stack with n more layers on top that do nothing: it gives what the shorter one gave, for every scale.
 
-    weights: a list of one or more arrays (d, d), left as it is. n: an int, 0 or more. Returns a list of len(weights) + n
-    arrays.
+    weights: a list of one or more arrays (d, d), left as it is. n: an int, 0 or more.
+    Returns a list of len(weights) + n arrays.
     """
     raise NotImplementedError("deepen: yours to write")

@@ -2,17 +2,21 @@
 
     tinygrad-tf check 19
 
-`import json`, `import struct` and NumPy are enough. `tinygrad-tf check 19 --watch` answers each time you save.
+NumPy, `json` and `struct` are enough. `tinygrad-tf check 19 --watch` answers each time you save.
 """
+
+import json
+import struct
+
+import numpy as np
 
 
 def shapes(data):
     """The shape of every array in a safetensors file.
 
     data: bytes. The first eight are a whole number without sign, least byte first: how long the table is that follows, as
-    JSON. It
-    has for each name a dict with "dtype", "shape" and "data_offsets", and maybe an entry "__metadata__" that is no array.
-    Returns a dict name -> shape.
+    JSON. It has for each name a dict with "dtype", "shape" and "data_offsets", and maybe an entry "__metadata__" that is no
+    array. Returns a dict name -> shape.
     """
     raise NotImplementedError("shapes: yours to write")
 
@@ -20,9 +24,8 @@ def shapes(data):
 def entry(data, name):
     """One array of such a file, by its name.
 
-    Its "data_offsets" are [start, stop), counted in bytes from the end of the table; its "dtype" is F32, four bytes a
-    number, least byte
-    first, row by row. Returns a float32 array of its shape.
+    Its "data_offsets" are [start, stop), counted in bytes from the end of the table; its "dtype" is F32, four bytes a number,
+    least byte first, row by row. Returns a float32 array of its shape.
     """
     raise NotImplementedError("entry: yours to write")
 
@@ -38,8 +41,7 @@ def queries_keys_values(x, weight, bias):
 def sentence_vectors(hidden, mask):
     """One vector of length 1 for each text: the direction of the mean over its tokens.
 
-    hidden: array (B, T, d), the encoder's vectors. mask: array (B, T), True where a token stands and False for padding;
-    every text
-    has a token. Returns an array (B, d).
+    hidden: array (B, T, d), the encoder's vectors. mask: array (B, T), True where a token stands and False for padding; every
+    text has a token. Returns an array (B, d).
     """
     raise NotImplementedError("sentence_vectors: yours to write")

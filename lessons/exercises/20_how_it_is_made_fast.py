@@ -5,14 +5,15 @@
 NumPy is enough. `tinygrad-tf check 20 --watch` answers each time you save.
 """
 
+import numpy as np
+
 
 def online_read(scores, values, block):
     """One query's read, softmax(scores) @ values, with `block` keys at a time.
 
-    scores: array (S,), of any size, some of them in the thousands. values: array (S, E). block: an int; the last block may
-    be shorter.
-    Keep the largest score so far, a running sum and a running read; never hold more than one block of weights. Returns an
-    array (E,).
+    scores: array (S,), of any size, some of them in the thousands. values: array (S, E). block: an int; the last block may be
+    shorter. Keep the largest score so far, a running sum and a running read; never hold more than one block of weights.
+    Returns an array (E,).
     """
     raise NotImplementedError("online_read: yours to write")
 
@@ -21,8 +22,7 @@ def linear_read(q, k, v):
     """Linear attention without a mask: row i is the mean of the values, weighted by q_i · k_j.
 
     q: array (T, D), k: array (S, D), both positive (the features are taken already). v: array (S, E). Make no T × S matrix:
-    what all
-    queries need is one (D, E) matrix and one sum (D,). Returns an array (T, E).
+    what all queries need is one (D, E) matrix and one sum (D,). Returns an array (T, E).
     """
     raise NotImplementedError("linear_read: yours to write")
 

@@ -75,7 +75,7 @@ EXAMPLES = {
             "normal_below",
         )
     },
-    **{name: cases(ONE, **POSITIVE) for name in ("log", "sqrt")},
+    **{name: cases(ONE, **POSITIVE) for name in ("log", "log1p", "sqrt")},
     "clamp": cases(ONE, [{"min": -0.5, "max": 0.6}, {"min": 0.1}, {"max": 0.2}]),
     "cast": cases(ONE, [{"dtype": np.dtype(np.float64)}]),
     "where": cases(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tinygrad_tf
-from tinygrad_tf import attention as blocks
 from tinygrad_tf import activations, fused, tensor
+from tinygrad_tf import attention as blocks
 from tinygrad_tf.nn import functional
 
 

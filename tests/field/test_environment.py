@@ -48,6 +48,9 @@ def test_EN_01_a_notebook_is_told_apart_and_flag_and_variable_override(monkeypat
 
 @pytest.mark.parametrize("make", [optim.SGD, optim.AdamW, optim.Muon])
 def test_EN_03_the_optimizer_of_a_model_that_was_built_again_warns(make):
+    """Every lesson's cells are run twice by test_it_prints_the_numbers_of_the_page_and_the_same_when_cells_run_twice, in
+    tests/lessons/test_numbers.py."""
+
     def build():
         return nn.Linear(2, 2, bias=False, generator=np.random.default_rng(0))
 

@@ -32,6 +32,13 @@ def test_the_file_is_named_after_its_title_and_asks_one_question(lesson):
     assert lesson.question.endswith("?") and len(lesson.question) <= 200
 
 
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_what_each_exercise_asks_is_read_from_its_docstring(lesson):
+    assert list(lesson.asked) == list(lesson.exercises)
+    for asked in lesson.asked.values():
+        assert 10 < len(asked) <= 160 and asked.endswith(".")
+
+
 def test_the_readme_shows_the_table():
     text = command.README.read_text(encoding="utf-8")
     assert command.renewed(text) == text, "python -m lessons writes it anew"
@@ -53,10 +60,9 @@ def test_the_table_is_written_and_checked_by_a_command(tmp_path, monkeypatch, ca
 
 
 def test_terms_of_the_glossary_are_in_order_and_in_bold_where_it_says():
-    rows = re.findall(
-        r"^\| ([^|]+) \| ([^|]+) \| (\d+) \|$", (catalogue.FOLDER / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    rows = [(each.term, each.meaning, each.lesson) for each in catalogue.terms()]
     terms = [term for term, _, _ in rows]
+    assert catalogue.GLOSSARY.read_text(encoding="utf-8").count("\n| ") == len(rows) + 2
     assert rows and terms == sorted(terms, key=str.lower) and len(terms) == len(set(terms))
     texts = {lesson.number: lesson.path.read_text(encoding="utf-8").lower() for lesson in LESSONS}
     absent = [f"{term}: not in bold in lesson {number}" for term, _, number in rows

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from lessons import checking, progress
+from lessons import catalogue, checking, progress
 from lessons.runner import PRINTED
 from tests.lessons.running import SAMPLE
 
@@ -59,15 +59,15 @@ def test_a_known_mistake_gets_its_hint(check):
         ("raise KeyError('é')", "KeyError: 'é'"),
         ("raise BaseException('all')", "BaseException: all"),
         ("return '1', '2'", "5 expected at [0], yours gives '1'"),
-        ("return object()", "yours gives <object object"),
-        ("return g * b", "shape (2,) expected, yours is a single value"),
+        ("return object()", "return a pair: yours is <object object"),
+        ("return g * b", "for a = 2, b = 5, g = 1: return a pair: yours is a single value"),
         ("pass", "returns nothing"),
-        ("return [g * b, g * a, 0]", "shape (2,) expected, yours is shape (3,)"),
-        ("return {'a': 1}", "expected, yours gives {'a': 1}"),
+        ("return [g * b, g * a, 0]", "return a pair: yours has 3 values"),
+        ("return {'a': 1}", "return a pair: yours is {'a': 1}"),
         ("return True, False", "yours gives True or False"),
-        ("return lambda: 1", "expected, yours gives <lambda>"),
+        ("return lambda: 1", "return a pair: yours is <lambda>"),
         ("return float('nan'), g * a", "yours gives nan"),
-        ("def inner(): yield 1\n    return inner()", "yours gives <generator"),
+        ("def inner(): yield 1\n    return inner()", "return a pair: yours is <generator"),
     ],
 )  # fmt: skip
 def test_an_answer_that_does_something_else_is_told_and_the_others_are_judged(check, body, told):
@@ -91,6 +91,31 @@ def test_a_property_that_does_not_hold_is_said(check):
         "not so in your result: it is not negative"
         in only(check("def total_gradient(paths):\n    return -5.0\n"), "total_gradient").hint
     )
+
+
+AT_ONCE = """
+def gradients(graph, result):
+    grad = dict.fromkeys(graph, 0.0)
+    grad[result] = 1.0
+    def visit(name):
+        for source, slope in graph[name]:
+            grad[source] += grad[name] * slope
+            visit(source)
+    visit(result)
+    return grad
+"""
+EACH_PATH = """
+def count_paths(graph, start, end):
+    return int(start == end) + sum(count_paths(graph, start, source) for source, _ in graph[end])
+"""
+
+
+def test_a_wrong_answer_is_told_on_small_cases_and_a_right_one_that_is_too_slow_what_it_repeats(tmp_path):
+    file = tmp_path / "answers.py"
+    file.write_text(AT_ONCE + EACH_PATH, encoding="utf-8")
+    results = {result.name: result.hint for result in checking.check(catalogue.lesson(3), file, 1.0)}
+    assert results["gradients"].startswith("You go on as soon as a share arrives")
+    assert "still running after 1 seconds" in results["count_paths"] and "again and again" in results["count_paths"]
 
 
 def test_each_of_two_that_hang_has_its_verdict(check):
@@ -138,13 +163,16 @@ def test_printing_a_verdict_does_not_pass(check):
         ("\n\nraise SystemExit(0)\n", "line 3 of 01_sample.py: ends the program"),
         ("import os\nos._exit(7)\n", "status 7"),
         ("while True: pass\n", "still running after 1 seconds"),
-        (b"# \xff\n", "encoding"),
+        (b"# \xff\n", "line 1 of 01_sample.py: not UTF-8"),
+        (b"a = 1\nb = 2\n\nc = 'caf\xe9'\n", "line 4 of 01_sample.py: not UTF-8"),
+        (b"# coding: nothing\n", "unknown encoding"),
         (b"\0\0", "null bytes"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_run_is_told_for_every_exercise(check, whole, told):
     for result in check(whole=whole, limit=1.0).values():
-        assert not result.passed and result.hint.startswith("the file itself: ") and told in result.hint, result.hint
+        assert not result.passed and result.file and result.hint.startswith("the file itself: "), result
+        assert told in result.hint
 
 
 @pytest.mark.parametrize("whole", ["", "slope = 3\n", "class slope: pass\n"])
@@ -194,3 +222,8 @@ def test_what_passed_is_kept_with_its_text(check):
 def test_a_file_that_is_not_there_is_one_line(tmp_path):
     with pytest.raises(ValueError, match="nothing.py: No such file"):
         list(checking.check(LESSON, tmp_path / "nothing.py"))
+
+
+def test_a_file_of_the_clone_that_is_gone_is_told_with_the_way_to_get_it_back():
+    with pytest.raises(ValueError, match=r"No such file or directory; git restore \S+99_gone.py brings it back"):
+        list(checking.check(LESSON, catalogue.EXERCISES / "99_gone.py"))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from lessons import answers, catalogue, commands, progress
 from tests.lessons.running import ROOT, SAMPLE, environment
 from tinygrad_tf.cli import app, run_command
 
+LESSONS = catalogue.lessons()
 SOLUTION = SAMPLE.solution.read_text(encoding="utf-8")
 PROGRAM = """
 import sys
@@ -58,6 +60,46 @@ def test_a_folder_is_filled_with_what_it_lacks_and_its_stubs_are_not_written(run
     write("# mine\n")
     run("check", "--in", "mine")
     assert (Path("mine") / SAMPLE.path.name).read_text() == "# mine\n"
+
+
+def test_a_folder_that_is_made_is_told(run):
+    assert run("check", "--in", "mistyped").stdout.startswith("mistyped was not there: made, and filled with the exercises\n")
+    assert "was not there" not in run("check", "--in", "mistyped").stdout
+
+
+def test_another_folder_gets_the_exercises_blank_though_answers_stand_in_the_clone(run, tmp_path, monkeypatch):
+    """The stub of a clone is where its reader writes."""
+    (tmp_path / "exercises").mkdir()
+    stub, written = SAMPLE.stub.read_text(encoding="utf-8"), tmp_path / "exercises" / SAMPLE.path.name
+    written.write_text(stub.replace('raise NotImplementedError("slope: yours to write")', "if f:\n        return 1.0"))
+    lesson = replace(SAMPLE, path=tmp_path / SAMPLE.path.name)
+    assert answers.file(lesson, tmp_path / "new").read_text(encoding="utf-8") == stub
+    written.write_text("def slope(:\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="is not Python and cannot be copied; git restore"):
+        answers.file(lesson, tmp_path / "newer")
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_the_exercises_as_they_come_are_blank(lesson):
+    text = lesson.stub.read_bytes()
+    assert answers.blanked(text, lesson) == text
+
+
+def test_what_is_wrong_with_the_whole_file_is_said_once(run):
+    write("print('seen')\ndef slope(:\n")
+    assert run("check", 1, "--in", "mine").stdout.splitlines()[1:] == [
+        "  ✗ the file itself: line 2 of 01_sample.py: SyntaxError: invalid syntax",
+        "      not checked: slope, product_rule, total_gradient",
+    ]
+
+
+@pytest.mark.parametrize("words", [["check", "1"], ["check", "1", "--restore"]])
+def test_a_file_of_the_clone_that_was_deleted_is_told_with_the_way_to_get_it_back(run, tmp_path, monkeypatch, words):
+    progress.record(SAMPLE, {"slope": "a"}, [], "f")
+    monkeypatch.setattr(answers, "EXERCISES", tmp_path)
+    monkeypatch.setattr(catalogue, "lesson", lambda number: replace(SAMPLE, path=tmp_path / "none" / SAMPLE.path.name))
+    done = run(*words)
+    assert done.returncode == 2 and f"git restore {tmp_path / SAMPLE.path.name} brings it back" in done.stderr
 
 
 def test_one_line_for_each_exercise_and_one_more_that_helps(run):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lessons.compare import difference, same, words
+from lessons.compare import difference, misfit, same, words
 from lessons.exercise import Exercise, Wrong, judge
 from tinygrad_tf import Tensor, nn, optim
 
@@ -59,6 +59,26 @@ def test_a_difference_is_said(mine, expected, said):
     assert difference(mine, expected, 1e-6) == said and not same(mine, expected, 1e-6)
 
 
+@pytest.mark.parametrize(
+    "mine,expected,said",
+    [
+        (1.0, (1.0, 2.0), "return a pair: yours is a single value"),
+        (np.zeros(3), (1.0, 2.0), "return a pair: yours is one array of shape (3,)"),
+        (np.zeros(3), (np.zeros(3), np.zeros((3, 2))), "return a pair: yours is one array of shape (3,)"),
+        ([1.0], (1.0, 2.0), "return a pair: yours has 1 value"),
+        ((1.0, 2.0), (1.0, 2.0, 3.0), "return a tuple of 3: yours has 2 values"),
+        ("a", (1.0, 2.0), "return a pair: yours is 'a'"),
+        ((np.zeros(3), np.zeros(3)), (np.zeros(3), np.zeros((3, 2))), "shape (3, 2) expected at [1], yours is shape (3,)"),
+        (np.zeros((2, 3)), (np.ones(3), np.ones(3)), ""),
+        ([5.0, 6.0], (1.0, 2.0), ""),
+        (np.zeros((1, 3)), np.ones(3), "shape (3,) expected, yours is shape (1, 3)"),
+        (False, True, ""),
+    ],
+)
+def test_another_form_is_said(mine, expected, said):
+    assert misfit(mine, expected) == said
+
+
 def test_objects_differ_where_their_attributes_do():
     one, two = nn.Linear(2, 2), nn.Linear(2, 2)
     two.load_state_dict(one.state_dict())
@@ -82,6 +102,10 @@ def test_the_tolerance_is_relative_and_absolute():
         (None, "None"),
         (len, "len"),
         ({"a": [1, "b"]}, "{'a': [1, 'b']}"),
+        ((1.0, 2.5), "(1, 2.5)"),
+        ((3,), "(3,)"),
+        ((np.zeros((3, 5)), [1, 2]), "(of shape (3, 5), [1, 2])"),
+        ({"c": [("b", 1.0), ("b", 1.0)]}, "{'c': [('b', 1), ('b', 1)]}"),
         ("x" * 500, "'" + "x" * 118 + "…"),
     ],
 )

@@ -72,3 +72,22 @@ def test_each_mistake_is_rejected_with_its_own_hint(exercise, reference, wrong):
 def test_the_cases_are_the_same_each_time(exercise, reference):
     assert judge(exercise, reference, reference) == judge(exercise, reference, reference)
     assert 2 <= len(outcomes(exercise, reference)) <= 100
+
+
+@pytest.mark.parametrize("name,body,told", [
+    ("weight_for", "return None if target > 1 else 0.25", "0.75 expected, yours gives None"),
+    ("weight_for", "a = 0.5", "is a `return` missing?"),
+    ("layers_until", "return 10 if factor > 0 else None", "yours gives None"),
+])  # fmt: skip
+def test_none_is_an_answer_where_the_reference_gives_it_but_not_in_every_case(name, body, told):
+    exercise, reference = next(pair.values for pair in PAIRS if pair.values[0].name == name)
+    scope = {}
+    exec(f"def {name}({', '.join(reference.__code__.co_varnames[: reference.__code__.co_argcount])}):\n    {body}\n", scope)
+    verdict = judge(exercise, scope[name], reference)
+    assert not verdict.passed and told in verdict.hint
+
+
+def test_a_branch_that_is_added_but_not_called_is_told_in_words():
+    exercise, reference = next(pair.values for pair in PAIRS if pair.values[0].name == "write")
+    for answer in (lambda x, branch: x + branch, lambda x, branch: branch + x):
+        assert "TypeError: branch is a function and cannot be added" in judge(exercise, answer, reference).hint

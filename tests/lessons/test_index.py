@@ -54,4 +54,17 @@ def test_a_lesson_that_is_gone_is_no_place_to_go_on():
 
 
 def test_the_page_asks_for_nothing_else():
-    assert not re.search(r"(?:src|href)=['\"](?!/\d+/|data:,)|url\(|@import|<script", index.page())
+    for page in (index.page(), index.glossary()):
+        assert not re.search(r"(?:src|href)=['\"](?!/'|/glossary|/\d+/|data:,)|url\(|@import|<script", page)
+
+
+def test_the_glossary_has_every_term_with_its_lesson():
+    page = index.glossary()
+    assert page.count("<dt>") == len(catalogue.terms()) > 90
+    assert "<dt>leaf</dt><dd>" in page and re.search(r"<dt>leaf</dt><dd>[^<]+ <a href='/1/' title='Sample'>lesson 1</a>", page)
+    assert "href='/glossary'" in index.page()
+
+
+def test_the_systems_of_a_lesson_stand_with_it(monkeypatch):
+    monkeypatch.setattr(catalogue, "FOLDER", catalogue.EXERCISES.parent)
+    assert "<span class='systems'>S7, S11, S12</span>" in index.page()

@@ -22,6 +22,8 @@ STYLES = {
     "alibi": {"positions": "alibi", "n_kv_head": 1, "norm_order": "both"},
     "window": {"positions": "rotary", "window": 3, "qk_norm": True, "rope_interleaved": True, "norm": "rms"},
     "window and alibi": {"positions": "alibi", "window": 4, "bias": True, "key_bias": False},
+    "linear": {"attention": "linear", "n_kv_head": 2, "qk_norm": True, "norm": "rms"},
+    "linear, 2017": {"attention": "linear", "norm_order": "post", "positions": "sinusoidal", "bias": True},
     "parallel": {"parallel": True, "positions": "rotary", "layer_scale": 0.5, "rope_scaling": "ntk", "rope_factor": 2.0},
     "parallel, norms on both sides": {"parallel": True, "norm_order": "both", "norm_bias": True},
     "parallel, post-norm": {"parallel": True, "norm_order": "post", "final_norm": True},
@@ -210,8 +212,11 @@ def test_cached_is_uncached_with_a_memory(style, pieces):
     np.testing.assert_allclose(np.concatenate(stepped, axis=1), whole, atol=1e-12)
     assert calls == ["k", "v"] * model.config.n_layer
     assert (cache.length, cache.memory[0].length) == (T, S)
-    kept = 2 * 2 * (model.config.n_kv_head or 4) * 4 * 8  # keys and values, texts, heads, width, bytes
-    assert cache.nbytes == model.config.n_layer * kept * (T + T)  # encoder_size is block_size where it is not given
+    c = model.config
+    kept = 2 * (c.n_kv_head or 4) * 4 * 8  # texts, heads, width, bytes
+    own = 2 * min(T, 2 * (c.window or T))  # keys and values; two windows at most
+    expected = own + 2 * T if c.attention == "softmax" else 2 * (4 + 1)  # encoder_size is block_size where it is not given
+    assert cache.nbytes == c.n_layer * kept * expected
 
 
 def test_a_stack_streams_as_it_runs_at_once():
@@ -302,7 +307,11 @@ def test_a_spectrogram_in_place_of_a_source():
     ("window", {"window": 0}), ("window", {"window": 2.5}), ("positions", {"positions": "relative"}),
     ("encoder_positions", {"arrangement": "encoder-decoder", "encoder_positions": "absolute"}),
     ("encoder_positions", {"encoder_positions": "rotary"}), ("encoder_size", {"encoder_size": 5}),
-    ("n_encoder_layer", {"n_encoder_layer": 2}),
+    ("n_encoder_layer", {"n_encoder_layer": 2}), ("attention", {"attention": "local"}),
+    ("window", {"attention": "linear", "window": 3}), ("positions", {"attention": "linear", "positions": "alibi"}),
+    ("positions", {"attention": "linear", "positions": "t5", "arrangement": "encoder"}),
+    ("positions", {"attention": "linear", "positions": "rotary"}),
+    ("encoder_positions", {"attention": "linear", "arrangement": "encoder-decoder", "encoder_positions": "t5"}),
     ("n_encoder_layer", {"arrangement": "encoder-decoder", "n_encoder_layer": 0}),
     ("n_mels", {"n_mels": 80}), ("pooler", {"pooler": True}), ("n_segment", {"n_segment": 2}),
     ("n_segment", {"arrangement": "encoder", "n_segment": -1}),
@@ -311,6 +320,7 @@ def test_a_spectrogram_in_place_of_a_source():
     ("rope_factor", {"rope_factor": math.nan}),
     ("rope_original", {"rope_original": 0}), ("norm_eps", {"norm_eps": -1e-5}), ("norm_eps", {"norm_eps": math.inf}),
     ("positions", {"positions": "sinusoidal", "n_head": 3, "n_embd": 9}), ("n_layer", {"n_layer": None}),
+    ("bias", {"bias": "no"}), ("tied", {"tied": 1}), ("dropout", {"dropout": "x"}), ("init_std", {"init_std": True}),
 ])  # fmt: skip
 def test_a_configuration_names_the_field_that_cannot_be(field, options):
     with pytest.raises(ValueError, match=rf"\b{field}\b"):

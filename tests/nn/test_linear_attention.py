@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import Tensor, nn, no_grad, optim
+from tinygrad_tf.beam import beam_search
 from tinygrad_tf.check import gradcheck, gradgradcheck
 from tinygrad_tf.engine import state
+from tinygrad_tf.generate import GenerationStats, generate
 from tinygrad_tf.models import Decoder, DecoderConfig
-from tinygrad_tf.models.decoder import Cache
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.linear_attention import LinearMix, features
+from tinygrad_tf.pretrained import export
 
 SHAPES = {  # B, H, G, T, S, D, E, chunk
     "one chunk": (2, 4, 4, 5, 5, 3, 3, 8),
@@ -219,8 +221,6 @@ def test_S35_what_has_no_linear_form_is_refused():
     with pytest.raises(ValueError, match="window=3"):
         layer(window=3)
     attn = layer()
-    with pytest.raises(ValueError, match="keeps no single keys"):
-        attn(x, mask=np.ones(9, bool), cache=attn.new_cache(2))
     with pytest.raises(ValueError, match="do not fit a state"):
         attn(x, cache=attn.new_cache(3, np.float64))
 
@@ -245,19 +245,66 @@ def test_S35_the_recurrent_form_agrees_at_every_step(pieces, options):
     assert sizes == {2 * attn.n_kv_head * 4 * (4 + 1) * 8}  # texts, heads, D rows of E + 1 numbers: however long the text
 
 
-@pytest.mark.parametrize("positions", ["learned", "rotary", "none"])
-def test_S35_a_decoder_of_it_generates_from_a_state_of_constant_size(positions):
-    config = DecoderConfig(13, block_size=20, n_layer=2, n_head=2, n_embd=16, init_std=0.3, positions=positions)
-    model = Decoder(config, np.random.default_rng(0))
-    for i, block in enumerate(model.blocks):
-        block.attn = nn.LinearAttention(16, 2, positions=block.attn.positions, generator=np.random.default_rng(i))
-    model.double().eval()
+@pytest.mark.parametrize("pieces", [[1] * 9, [4, 1, 4]])
+def test_S35_a_masked_key_is_left_out_of_the_state(pieces):
+    """At the call that brings it; a mask is for all positions so far, as softmax attention takes it."""
+    attn, x, start = layer(n_kv_head=2), inputs(), 0
+    mask = np.ones((2, 1, 1, 9), bool)
+    mask[0, ..., :3] = False
+    cache = attn.new_cache(2, np.float64)
+    whole = attn(Tensor(x), mask=mask, causal=True).array
+    for n in pieces:
+        step = attn(Tensor(x[:, start : start + n]), mask=mask[..., : start + n], causal=True, cache=cache).array
+        np.testing.assert_allclose(step, whole[:, start : start + n], rtol=1e-10)
+        start += n
+    np.testing.assert_allclose(whole[0, 3:], attn(Tensor(x[:1, 3:]), causal=True).array[0], rtol=1e-10)
+
+
+KINDS = ("learned", "sinusoidal", "sinusoidal_halves", "none")
+
+
+@pytest.mark.parametrize("positions", KINDS)
+def test_S35_a_decoder_of_it_goes_on_from_a_state_of_constant_size(positions):
+    config = DecoderConfig(13, block_size=20, n_layer=2, n_head=2, n_embd=16, init_std=0.3, positions=positions,
+                           attention="linear")  # fmt: skip
+    model = Decoder(config, np.random.default_rng(0)).double().eval()
+    assert all(type(block.attn) is nn.LinearAttention for block in model.blocks)
     ids = np.random.default_rng(1).integers(0, 13, (2, 20))
-    cache = Cache([block.attn.new_cache(2, np.float64) for block in model.blocks])
+    cache = model.new_cache(2)
+    sizes = {cache.nbytes}
     with no_grad():
         whole = model(ids).array
         for t in range(20):
             np.testing.assert_allclose(model(ids[:, t : t + 1], cache=cache).array[:, 0], whole[:, t], atol=1e-12)
+            sizes.add(cache.nbytes)
+    assert sizes == {2 * 2 * 2 * 8 * (8 + 1) * 8}  # layers, texts, heads, D rows of E + 1 numbers, bytes
+    assert cache.length == 20
+
+
+def test_S35_generation_keeps_the_state_and_no_keys():
+    """Twice the context, the same memory; and each new token goes through the model alone."""
+    for size in (16, 32):
+        config = DecoderConfig(13, block_size=size, n_layer=2, n_head=2, n_embd=16, init_std=0.3, positions="none",
+                               attention="linear")  # fmt: skip
+        model, stats = Decoder(config, np.random.default_rng(0)), GenerationStats()
+        found = list(generate(model, [1, 2, 3], size - 3, temperature=0, stats=stats))
+        assert found == list(generate(model, [1, 2, 3], size - 3, temperature=0, cache=False))
+        assert stats.cache_bytes == 2 * 2 * 8 * (8 + 1) * 4
+        assert (stats.computed, stats.recomputed) == (size - 1, 0)
+
+
+def test_S35_a_beam_takes_its_states_along():
+    config = DecoderConfig(7, block_size=12, n_layer=2, n_head=2, n_embd=16, init_std=0.5, attention="linear")
+    model = Decoder(config, np.random.default_rng(0))
+    texts = [[each.ids for each in beam_search(model, [1, 2], 6, end=0, width=3, cache=cache)] for cache in (True, False)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("layout", ["gpt2", "llama"])
+def test_S35_a_public_layout_has_no_place_for_it(layout, tmp_path):
+    model = Decoder(DecoderConfig(13, 8, n_layer=1, n_head=2, n_embd=16, attention="linear"))
+    with pytest.raises(ValueError, match="no place for .*attention='linear'"):
+        export(model, tmp_path / "out", layout)
 
 
 # ------------------------------------------------------------------------------------------------ the experiment

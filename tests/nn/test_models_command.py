@@ -1,10 +1,12 @@
 """`tinygrad-tf models`: the list, the ledger of one, what a field changes, and mistakes in one line."""
 
+from dataclasses import replace
+
 import pytest
 
 from tinygrad_tf.cli import run_command
 from tinygrad_tf.models.presets import MODELS
-from tinygrad_tf.models_command import page, parsed
+from tinygrad_tf.models_command import _facts, page, parsed
 
 
 def lines(capsys, *arguments):
@@ -55,6 +57,18 @@ def test_shared_heads_and_two_stacks(capsys):
     text = "\n".join(lines(capsys, "whisper-tiny"))
     assert "decoder cross-attention" in text
     assert "37,184,640" in text
+
+
+def test_what_is_kept_and_what_it_costs_in_a_window_and_with_linear_attention(capsys):
+    text = "\n".join(lines(capsys, "mistral-7b"))
+    assert "in float32 for 8,192 tokens, two windows, which is the most that is kept" in text
+    assert "1,073,741,824 n between tokens, once the text is longer than the window" in text
+    told = "\n".join(_facts(replace(MODELS["gpt2"].config, attention="linear")))
+    assert "sums kept for a text, however long: 599,040 numbers, 2.4 MB in float32" in told  # 12 layers and heads, 64 x 65
+    assert "1,179,648 n between tokens" in told
+    assert lines(capsys, "gpt2", "--set", "attention=linear")[0] == "attention softmax -> linear: no parameters"
+    assert run_command(["models", "gpt2", "--set", "attention=linear", "--set", "positions=alibi"]) == 2
+    assert "attention='linear' has none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments, said", [

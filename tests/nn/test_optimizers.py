@@ -1,4 +1,4 @@
-"""SGD, Adam and AdamW against torch.optim, step by step, and what an optimizer must refuse."""
+"""The optimizers against torch.optim, step by step, and what an optimizer must refuse."""
 
 import copy
 import math
@@ -16,6 +16,13 @@ CASES = {
     "adam": ("Adam", {"lr": 0.02}),
     "adam decay": ("Adam", {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-4, "weight_decay": 0.1}),
     "adamw": ("AdamW", {"lr": 0.02}),
+    "rmsprop": ("RMSprop", {"lr": 0.02}),
+    "rmsprop centered": ("RMSprop", {"lr": 0.02, "alpha": 0.9, "eps": 1e-4, "centered": True, "weight_decay": 0.1}),
+    "rmsprop momentum": ("RMSprop", {"lr": 0.02, "momentum": 0.7}),
+    "rmsprop both": ("RMSprop", {"lr": 0.01, "momentum": 0.7, "centered": True, "eps": 1e-3}),
+    "adagrad": ("Adagrad", {"lr": 0.02}),
+    "adagrad decay": ("Adagrad", {"lr": 0.05, "lr_decay": 0.1, "weight_decay": 0.1, "eps": 1e-4}),
+    "adagrad start": ("Adagrad", {"lr": 0.05, "initial_accumulator_value": 0.3}),
     "adamw decay": ("AdamW", {"lr": 0.02, "betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.5}),
 }
 SHAPES = [(3, 4), (4,), (), (2, 2, 2), (40000,)]  # the last is longer than one piece
@@ -188,3 +195,54 @@ def test_clip_grad_norm_leaves_gradients_that_are_not_finite_as_they_are(bad):
     p.grad = Tensor([bad, 5.0])
     assert not math.isfinite(nn.utils.clip_grad_norm_([p], 1.0))
     np.testing.assert_array_equal(p.grad.array, np.float32([bad, 5.0]))
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_switches_for_speed_are_accepted_and_said_to_change_nothing(name):
+    made = [getattr(optim, name)([nn.Parameter([1.0])], lr=0.1, fused=on, foreach=on) for on in (None, False)]
+    for switch in ("fused", "foreach"):
+        with pytest.warns(UserWarning, match=f"{switch}=True changes nothing"):
+            made.append(getattr(optim, name)([nn.Parameter([1.0])], lr=0.1, **{switch: True}))
+    for optimizer in made:
+        (p,) = optimizer.param_groups[0]["params"]
+        p.grad = Tensor(np.ones(1, np.float32))
+        optimizer.step()
+    assert len({optimizer.param_groups[0]["params"][0].item() for optimizer in made}) == 1
+
+
+def test_amsgrad_is_refused():
+    for kind in (optim.Adam, optim.AdamW):
+        with pytest.raises(NotImplementedError, match="amsgrad"):
+            kind([nn.Parameter([1.0])], amsgrad=True)
+
+
+@pytest.mark.parametrize("option", ["amsgrad", "maximize"])
+def test_a_state_of_what_is_not_built_is_refused(oracle, option):
+    theirs = oracle.optim.AdamW([oracle.nn.Parameter(oracle.ones(2))], **{option: True})
+    with pytest.raises(ValueError, match=option):
+        optim.AdamW([nn.Parameter([1.0, 1.0])]).load_state_dict(theirs.state_dict())
+
+
+def test_adagrad_is_the_same_from_a_state_before_its_first_step(oracle):
+    def make(kind, module, x):
+        return kind([module(x)], lr=0.1, initial_accumulator_value=0.5)
+
+    theirs = make(oracle.optim.Adagrad, oracle.nn.Parameter, oracle.ones(2))
+    ours = optim.Adagrad([nn.Parameter(np.ones(2, np.float32))], lr=0.1)
+    ours.load_state_dict(theirs.state_dict())
+    assert ours.state_dict()["state"][0]["sum"].tolist() == [0.5, 0.5]
+    state = ours.state_dict()
+    state["state"][0]["sum"] = oracle.from_numpy(state["state"][0]["sum"].array.copy())
+    theirs = oracle.optim.Adagrad([oracle.nn.Parameter(oracle.ones(2))], lr=0.1)
+    theirs.load_state_dict(state)
+    for optimizer, grad in ((ours, Tensor(np.ones(2, np.float32))), (theirs, oracle.ones(2))):
+        optimizer.param_groups[0]["params"][0].grad = grad
+        optimizer.step()
+    mine, torchs = (optimizer.param_groups[0]["params"][0].detach() for optimizer in (ours, theirs))
+    np.testing.assert_allclose(mine.array, torchs.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name, options", [("RMSprop", {"alpha": -1.0}), ("RMSprop", {"lr": -1}), ("Adagrad", {"eps": -1.0})])
+def test_negative_options_are_refused(name, options):
+    with pytest.raises(ValueError, match="must not be negative"):
+        getattr(optim, name)([nn.Parameter([1.0])], **options)

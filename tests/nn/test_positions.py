@@ -1,12 +1,15 @@
 """Every kind of positions: what its hooks give, its gradients, its map, and that the three hooks are all there is."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from tinygrad_tf import Tensor, composed, nn
 from tinygrad_tf.check import gradcheck
+from tinygrad_tf.engine import history
+from tinygrad_tf.models import Decoder, DecoderConfig
 from tinygrad_tf.nn.positions import alibi_slopes, gaps, slowed
 
 H, D, T = 4, 6, 7
@@ -196,6 +199,86 @@ def test_alibi_slopes():
     assert len(set(twelve)) == 12
 
 
+def decoder(kind, **options):
+    config = DecoderConfig(11, 40, n_layer=3, n_head=4, n_embd=16, positions=kind, init_std=0.3, **options)
+    return Decoder(config, np.random.default_rng(0)).double()
+
+
+@pytest.mark.parametrize("kind", ["t5", "alibi"])
+def test_what_is_added_to_the_scores_is_made_once_for_all_layers(kind, monkeypatch):
+    model, calls = decoder(kind), []
+    own = type(model.blocks[0].attn.positions)
+    whole = own.bias
+    monkeypatch.setattr(own, "bias", lambda *args: calls.append(args[1:4]) or whole(*args))
+    assert len({id(block.attn.positions) for block in model.blocks}) == 1
+    ids = np.random.default_rng(1).integers(0, 11, (2, 12))
+    loss = model.loss(ids, ids)
+    assert calls == [(12, 12, 0)]
+    if kind == "t5":  # one look-up of the table, for which all layers then send their gradient
+        names = [node.op.name for node in history(loss.node)
+                 if node.scope is not None and node.scope.path.endswith("positions")]
+        assert sorted(names) == ["embedding", "permute"]
+    model.eval()
+    cache = model.new_cache()
+    for t in range(3):
+        model(ids[:1, t : t + 1], cache)
+    assert calls[1:] == [(1, 1, 0), (1, 2, 1), (1, 3, 2)]
+
+
+@pytest.mark.parametrize("kind", ["t5", "alibi"])
+def test_sharing_changes_no_number(kind, monkeypatch):
+    """Against each layer making its own: the same loss, and the table's gradient is the sum over the layers."""
+    model = decoder(kind)
+    ids = np.random.default_rng(1).integers(0, 11, (2, 12))
+    found = []
+    for own in (False, True):
+        if own:
+            monkeypatch.setattr(Decoder, "_bias", lambda *args: None)
+        model.zero_grad()
+        loss = model.loss(ids, ids)
+        loss.backward()
+        found.append((loss.item(), {name: p.grad.array.copy() for name, p in model.named_parameters()}))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-14)
+    for name, g in found[0][1].items():
+        np.testing.assert_allclose(found[1][1][name], g, atol=1e-14, err_msg=name)
+    names = [name for name in found[0][1] if "positions" in name]
+    assert names == (["blocks.0.attn.positions.weight"] if kind == "t5" else [])
+
+
+def test_a_layer_with_positions_of_its_own_makes_its_own_bias():
+    model = decoder("alibi")
+    model.blocks[1].attn.positions = nn.T5Bias(4).double()
+    ids = np.array([[1, 2, 3, 4]])
+    x = model._embed(ids, 0)
+    for block in model.blocks:
+        x = block(x, causal=True)
+    np.testing.assert_array_equal(model(ids).array, model.lm_head(model.norm(x)).array)
+
+
+def test_alibi_shows_T_and_S_numbers_a_head_and_copies_none():
+    bias = nn.ALiBi(8).bias(500, 700, 200)
+    assert bias.shape == (8, 500, 700)
+    whole = bias.array
+    while whole.base is not None:
+        whole = whole.base
+    assert whole.nbytes == 8 * 1200 * 4
+    assert [nn.ALiBi(2).bias(*shape).shape for shape in ((0, 0), (0, 5, 5), (1, 5, 4))] == [(2, 0, 0), (2, 0, 5), (2, 1, 5)]
+    expected = -alibi_slopes(8).astype(np.float32)[:, None, None] * abs(gaps(500, 700, 200)).astype(np.float32)
+    np.testing.assert_array_equal(bias.array, expected)
+
+
+def test_alibi_never_makes_the_matrix_of_all_pairs():
+    """Nor its gradient: it has none."""
+    layer = nn.MultiHeadAttention(8, 2, positions=nn.ALiBi(2))
+    x = Tensor(random(1, 2048, 8).astype(np.float32), requires_grad=True)
+    tracemalloc.start()
+    try:
+        layer(x, causal=True).sum().backward()
+        assert tracemalloc.get_traced_memory()[1] < 2 * 2048 * 2048 * 4 / 2, "half of what (H, T, T) of float32 takes"
+    finally:
+        tracemalloc.stop()
+
+
 def test_gaps_are_query_minus_key():
     assert gaps(2, 4, 2).tolist() == [[2, 1, 0, -1], [3, 2, 1, 0]]
 
@@ -262,7 +345,7 @@ def test_a_window(oracle, against):
 
 @pytest.mark.parametrize("stride, padding, bias", [(1, 0, True), (1, 1, True), (2, 1, True), (3, 2, False)])
 def test_a_convolution_is_pytorchs(oracle, against, dtype, stride, padding, bias):
-    ours = nn.Conv1d(3, 5, 4, stride, padding, bias).to(dtype)
+    ours = nn.Conv1d(3, 5, 4, stride, padding, bias=bias).to(dtype)
     theirs = oracle.nn.Conv1d(3, 5, 4, stride, padding, bias=bias, dtype=getattr(oracle, str(dtype)))
     names = {name: name for name in ("weight", "bias")[: 1 + bias]}
     against.copy_weights(oracle, ours, theirs, names)

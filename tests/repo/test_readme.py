@@ -29,15 +29,17 @@ def commands(readme: Path, language: str) -> list[list[str]]:
 
 
 def command_line():
-    """`tinygrad-tf` with the commands that `viz` adds, whether or not the project is installed."""
+    """`tinygrad-tf` with the commands that `viz` and `lessons` add, whether or not the project is installed."""
     from typer.main import get_command
 
+    import lessons.commands
+    import viz.commands
     from tinygrad_tf.cli import app
-    from viz.commands import add
 
     whole = copy.copy(app)
     whole.registered_commands = list(app.registered_commands)
-    add(whole)
+    viz.commands.add(whole)
+    lessons.commands.add(whole)
     return get_command(whole)
 
 

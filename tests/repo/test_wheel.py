@@ -23,7 +23,9 @@ def run(cwd, *words):
 
 def files(room: str) -> set[str]:
     """What is needed to run: all but the pictures of the gallery, and the page that shows them."""
-    found = {file for file in (ROOT / room).rglob("*") if file.is_file() and file.suffix != ".pyc"}
+    found = {
+        file for file in (ROOT / room).rglob("*") if file.is_file() and file.suffix != ".pyc" and "__marimo__" not in file.parts
+    }
     pictures = {file for file in found if file.parent.name == "gallery" and file.suffix in (".svg", ".html")}
     return {file.relative_to(ROOT).as_posix() for file in found - pictures} - {"viz/README.md"}
 
@@ -35,10 +37,10 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
-def test_it_holds_both_packages_and_nothing_else(wheel):
+def test_it_holds_the_three_packages_and_nothing_else(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert {"viz/page/page.html", "viz/page/page.css", "viz/page/page.js"} <= names
-    assert names == files("tinygrad_tf") | files("viz")
+    assert names == files("tinygrad_tf") | files("viz") | files("lessons")
 
 
 def test_it_gives_the_command_and_what_adds_to_it(wheel):
@@ -57,11 +59,15 @@ def test_it_trains_and_draws_from_another_folder(wheel, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     run(elsewhere, scripts / "python", "-m", "pip", "install", wheel)
-    for package in ("tinygrad_tf", "viz"):
+    for package in ("tinygrad_tf", "viz", "lessons"):
         place = run(elsewhere, scripts / "python", "-c", f"import {package}; print({package}.__file__)")
         assert Path(place).is_relative_to(tmp_path)
     run(elsewhere, scripts / "tinygrad-tf", "train", "--steps", "20")
     assert list(elsewhere.rglob("*.safetensors")), "no checkpoint in the folder that the run was started from"
+    (solution, *_) = sorted((ROOT / "lessons" / "solutions").glob("[0-9]*.py"))
+    (elsewhere / "mine").mkdir()
+    (elsewhere / "mine" / solution.name).write_bytes(solution.read_bytes())
+    assert "✗" not in run(elsewhere, scripts / "tinygrad-tf", "check", "1", "--in", "mine")
     assert "drawings can be made" in run(elsewhere, scripts / "tinygrad-tf", "doctor")
     for name in ("tiny.svg", "tiny.html"):
         run(elsewhere, scripts / "tinygrad-tf", "draw", "--preset", "tiny", "-o", name)

@@ -45,6 +45,7 @@ Q, K, V = (RNG.normal(size=(2, 2, n, 3)) for n in (4, 5, 5))
 CASES = {  # op -> (inputs, settings)
     "add": ((X, Y), {}), "sub": ((X, Y), {}), "mul": ((X, Y), {}), "div": ((Y, X), {}), "neg": ((Y,), {}), "pow": ((X, Y), {}),
     "residual": ((X, Y), {}), "dropout": ((X,), {"keep": (Y > 0) * 2.0}), "exp": ((Y,), {}), "log": ((X,), {}),
+    "log1p": ((X,), {}),
     "sqrt": ((X,), {}), "sin": ((Y,), {}), "cos": ((Y,), {}), "tanh": ((Y,), {}), "sigmoid": ((Y,), {}), "abs": ((Y,), {}),
     "relu": ((Y,), {}), "maximum": ((X, Y), {}), "minimum": ((X, Y), {}), "logsumexp": ((Y,), {"dim": -1, "keepdim": True}),
     "matmul": ((X, W.T), {}), "linear": ((X, W, BIAS), {}), "softmax": ((Y,), {"dim": -1}), "log_softmax": ((Y,), {"dim": -1}),

@@ -54,4 +54,4 @@ class Encoder(Transformer):
         logits = self(ids, mask)
         if targets.shape != logits.shape[:2]:
             raise ValueError(f"targets of shape {targets.shape} for ids of shape {logits.shape[:2]}: each has one target")
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1), ignore_index)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=ignore_index)

@@ -1,4 +1,4 @@
-"""Activations as modules."""
+"""Activations, and other layers without parameters, as modules."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from .module import Module
 class ReLU(Module):
     """(...) -> (...)   max(x, 0)"""
 
+    def __init__(self, inplace: bool = False):
+        self.inplace = inplace
+
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(x)
+        return F.relu(x, self.inplace)
 
 
 class GELU(Module):
@@ -41,9 +44,37 @@ class Sigmoid(Module):
         return F.sigmoid(x)
 
 
+class Softplus(Module):
+    """(...) -> (...)   ln(1 + e ** (beta x)) / beta, a smooth ReLU"""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0):
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.softplus(x, self.beta, self.threshold)
+
+
+class Flatten(Module):
+    """(B, ...) -> (B, product)   the axes from start_dim to end_dim as one"""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1):
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(self.start_dim, self.end_dim)
+
+
 class Softmax(Module):
     def __init__(self, dim: int):
         self.dim = dim
 
     def forward(self, x: Tensor) -> Tensor:
         return F.softmax(x, self.dim)
+
+
+class LogSoftmax(Module):
+    def __init__(self, dim: int):
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.log_softmax(x, self.dim)

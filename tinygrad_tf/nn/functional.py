@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .. import fused, ops
-from ..dtypes import as_array
+from .. import activations, fused, ops
+from ..dtypes import as_array, check_ids
+from ..engine import mark_written
 from ..random import default as default_generator
 from ..tensor import Tensor
+from .losses import binary_cross_entropy_with_logits, cross_entropy, kl_div, mse_loss, nll_loss  # noqa: F401  (F's names)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -17,35 +20,35 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return fused.linear(input, weight) if bias is None else fused.linear(input, weight, bias)
 
 
-def embedding(input: Any, weight: Tensor) -> Tensor:
-    """ids (...), table (V, d) -> (..., d)   the rows of the table that the ids name"""
-    return fused.embedding(weight, ids=check_ids(input, weight.shape[0]))
+def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """ids (...), table (V, d) -> (..., d)   the rows of the table that the ids name; no gradient reaches row padding_idx"""
+    ids = check_ids(input, weight.shape[0])
+    rows = fused.embedding(weight, ids=ids)
+    if padding_idx is None:
+        return rows
+    return ops.where(rows.detach(), rows, condition=(ids == padding_idx % weight.shape[0])[..., None])
 
 
-def check_ids(ids: Any, size: int) -> np.ndarray:
-    """Ids as an array; TypeError unless they are integers, IndexError naming the first that is not in 0 ... size - 1."""
-    ids = as_array(ids)
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"ids must be integers, not {ids.dtype}")
-    if ids.size and (int(ids.max()) >= size or int(ids.min()) < 0):
-        place = tuple(int(i) for i in np.argwhere((ids >= size) | (ids < 0))[0])
-        raise IndexError(f"id {ids[place]} at position {place} is not in a table of {size} rows (0 to {size - 1})")
-    return ids
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    return input.relu_() if inplace else ops.relu(input)
 
 
-def relu(input: Tensor) -> Tensor:
-    return ops.relu(input)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """ln(1 + e ** (beta x)) / beta; x itself where beta x is above the threshold, as in PyTorch"""
+    x = input * beta
+    soft = (ops.maximum(x, 0.0) + ops.log1p(ops.exp(-ops.abs(x)))) / beta
+    return ops.where(input, soft, condition=(x > threshold).array)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the standard normal distribution function; approximate="tanh" for GPT-2's form."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f'gelu: approximate is "none" or "tanh", not {approximate!r}')
-    return fused.gelu(input) if approximate == "none" else fused.gelu_tanh(input)
+    return activations.gelu(input) if approximate == "none" else activations.gelu_tanh(input)
 
 
 def silu(input: Tensor) -> Tensor:
-    return fused.silu(input)
+    return activations.silu(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -58,7 +61,7 @@ def tanh(input: Tensor) -> Tensor:
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) * up"""
-    return fused.swiglu(gate, up)
+    return activations.swiglu(gate, up)
 
 
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -85,6 +88,35 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     return _all_axes(fused.rms_norm(x, *gain, eps=eps), input.shape)
 
 
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+    """(N, C), (N, C, ...) -> the same   (x - mean) / sqrt(var + eps), for each channel over all else (Ioffe and Szegedy 2015)
+
+    In training mean and var are those of the input, and move the running ones by `momentum` of the way, the variance with
+    n - 1 in place of n; otherwise they are the running ones.
+    """
+    along = (0, *range(2, input.ndim))
+    wide = lambda x: x.reshape(-1, *(1,) * (input.ndim - 2))  # (C,) -> what broadcasts to the input
+    if training:
+        count = math.prod(input.shape[i] for i in along)
+        if count < 2:
+            raise ValueError(f"a mean over one number alone is that number: batch norm trains on more than shape {input.shape}")
+        mean = input.mean(along, keepdim=True)
+        off = input - mean
+        var = off.square().mean(along, keepdim=True)
+        if running_mean is not None and running_var is not None:
+            for running, now in ((running_mean, mean.array), (running_var, var.array * (count / (count - 1)))):
+                running.array += momentum * (now.reshape(-1) - running.array)
+                mark_written(running.array)
+    elif running_mean is None or running_var is None:
+        raise ValueError("batch norm needs a running mean and variance when it is not training")
+    else:
+        off, var = input - wide(running_mean), wide(running_var)
+    y = off / (var + eps).sqrt()
+    y = y if weight is None else y * wide(weight)
+    return y if bias is None else y + wide(bias)
+
+
 def _last_axes(x: Tensor, shape: Any, *affine: Tensor | None) -> tuple[Tensor, list[Tensor]]:
     """The axes to normalise over as one."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -93,7 +125,7 @@ def _last_axes(x: Tensor, shape: Any, *affine: Tensor | None) -> tuple[Tensor, l
     given = [a for a in affine if a is not None]
     if len(shape) == 1:
         return x, given
-    return x.reshape(*x.shape[: x.ndim - len(shape)], -1), [a.reshape(-1) for a in given]
+    return x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape)), [a.reshape(-1) for a in given]
 
 
 def _all_axes(y: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -101,14 +133,16 @@ def _all_axes(y: Tensor, shape: tuple[int, ...]) -> Tensor:
     return y if y.shape == shape else y.reshape(shape)
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False,
+            generator: np.random.Generator | None = None) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p); the identity when not training."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout: p is a probability, not {p}")
     if not training or p == 0:
         return input
     keep = (generator or default_generator()).random(input.shape, dtype=np.float32) >= p
-    return ops.dropout(input, keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
+    out = ops.dropout(input, keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
+    return input.copy_(out) if inplace else out
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, dropout_p: float = 0.0,
@@ -158,61 +192,6 @@ def mask_or_bias(mask: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], np
     return ((), array) if array.dtype.kind == "b" else ((mask if isinstance(mask, Tensor) else array,), None)
 
 
-def cross_entropy(input: Tensor, target: Any, ignore_index: int = -100, reduction: str = "mean",
-                  label_smoothing: float = 0.0) -> Tensor:
-    """logits (N, V), (V,) or (N, V, ...), target ids (N,), () or (N, ...) -> () or the target's shape, in nats
-
-    `mean` divides by the targets that are not ignore_index; with none left the loss is 0.
-    """
-    _check_reduction(reduction)
-    logits, target, shape = _class_last(input, target)
-    kept = target[target != ignore_index]
-    check_ids(kept, logits.shape[1])
-    loss = fused.cross_entropy(logits, target=target, ignore_index=ignore_index, reduction=reduction,
-                               label_smoothing=label_smoothing)  # fmt: skip
-    return loss.reshape(shape) if reduction == "none" else loss
-
-
-def _class_last(input: Tensor, target: Any) -> tuple[Tensor, np.ndarray, tuple[int, ...]]:
-    """Logits (N, V) and targets (N,), whatever extra axes there were; the class axis is the second, as in PyTorch."""
-    target = as_array(target)
-    shape = target.shape
-    if input.ndim == 1:
-        input = input.reshape(1, -1)
-    elif input.ndim > 2:
-        input = input.permute(0, *range(2, input.ndim), 1).reshape(-1, input.shape[1])
-    if input.shape[0] != target.size:
-        raise ValueError(f"{input.shape[0]} rows of logits and {target.size} targets (of shape {shape}) do not match")
-    return input, target.reshape(-1), shape
-
-
-def nll_loss(input: Tensor, target: Any, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """Minus the log-probability of the target: cross_entropy for an input that is log-probabilities already."""
-    _check_reduction(reduction)
-    logp, target, shape = _class_last(input, target)
-    kept = target != ignore_index
-    check_ids(target[kept], logp.shape[1])
-    loss = -logp[np.arange(len(target)), np.where(kept, target, 0)] * kept
-    if reduction == "none":
-        return loss.reshape(shape)
-    return loss.sum() / (max(int(kept.sum()), 1) if reduction == "mean" else 1)
-
-
-def mse_loss(input: Tensor, target: Any, reduction: str = "mean") -> Tensor:
-    _check_reduction(reduction)
-    off = input - target
-    return _reduce(off * off, reduction)
-
-
-def _reduce(x: Tensor, reduction: str) -> Tensor:
-    return x if reduction == "none" else x.mean() if reduction == "mean" else x.sum()
-
-
-def _check_reduction(reduction: str) -> None:
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f'reduction is "none", "mean" or "sum", not {reduction!r}')
-
-
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     """ids (...) -> (..., num_classes) of int64, a single 1 in each row"""
     ids = as_array(input)
@@ -220,11 +199,15 @@ def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     return Tensor((check_ids(ids, size)[..., None] == np.arange(size)).astype(np.int64))
 
 
-def pad(input: Tensor, pad: Any, value: float = 0.0) -> Tensor:
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     """Constant padding: (before, after) of the last axis, then of the one before it, and so on. Negative sizes crop."""
+    if mode != "constant":
+        raise NotImplementedError(f'pad: mode is "constant", not {mode!r}: cat() and indexing build the others')
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ValueError(f"pad: {tuple(pad)} is no list of pairs for the axes of a tensor of shape {input.shape}")
     widths = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     inner = input[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, widths, strict=True))]
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     shape = tuple(n + a + b for n, (a, b) in zip(inner.shape, widths, strict=True))
     place = tuple(slice(a, a + n) for n, (a, _) in zip(inner.shape, widths, strict=True))
-    return ops.put(Tensor(np.full(shape, value, input.dtype)), inner, index=place)
+    return ops.put(Tensor(np.full(shape, 0 if value is None else value, input.dtype)), inner, index=place)

@@ -56,7 +56,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: np.rando
     return tensor if _skipped.get() else _write(tensor, (generator or default_generator()).uniform(a, b, tensor.shape))
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """(numbers read, numbers written) by a weight (out, in, ...)."""
     if tensor.ndim < 2:
         raise ValueError(f"a weight of shape {tensor.shape} has no fan-in: it needs two axes or more")
@@ -66,21 +66,49 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
     """Uniform with variance 2 gain^2 / (fan in + fan out) (Glorot and Bengio 2010)."""
-    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
+    bound = gain * math.sqrt(6 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
     """Normal with variance 2 gain^2 / (fan in + fan out) (Glorot and Bengio 2010)."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0, generator: np.random.Generator | None = None) -> Tensor:
-    """Uniform with variance 2 / ((1 + a^2) fan in), for layers that a leaky ReLU of slope a follows (He et al. 2015)."""
-    bound = math.sqrt(6 / ((1 + a * a) * _fans(tensor)[0]))
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which a weight's standard deviation makes up for what the nonlinearity after it takes away.
+
+    param: the slope of a leaky ReLU below zero, 0.01 if None.
+    """
+    if nonlinearity in ("linear", "sigmoid", "conv1d", "conv2d", "conv3d"):
+        return 1.0
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+    gains = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
+    if nonlinearity not in gains:
+        raise ValueError(f"no gain is known for {nonlinearity!r}: linear, sigmoid, leaky_relu, {', '.join(gains)} have one")
+    return gains[nonlinearity]
+
+
+def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    """The standard deviation gain / sqrt(fan), the fan being that of the numbers read or of those written."""
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f'mode is "fan_in" or "fan_out", not {mode!r}')
+    fan = _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if tensor.numel() else 0.0
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: np.random.Generator | None = None) -> Tensor:
+    """Uniform with variance gain^2 / fan; by default for layers that a leaky ReLU of slope a follows (He et al. 2015)."""
+    bound = math.sqrt(3) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0.0, generator: np.random.Generator | None = None) -> Tensor:
-    """Normal with variance 2 / ((1 + a^2) fan in) (He et al. 2015)."""
-    return normal_(tensor, 0.0, math.sqrt(2 / ((1 + a * a) * _fans(tensor)[0])), generator)
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: np.random.Generator | None = None) -> Tensor:
+    """Normal with variance gain^2 / fan; by default for layers that a leaky ReLU of slope a follows (He et al. 2015)."""
+    return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
+
+
+kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_  # their names before PyTorch 0.4

@@ -10,7 +10,8 @@ import numpy as np
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .module import Module, Parameter
+from .module import Module
+from .parameter import Parameter, blank
 
 
 class Linear(Module):
@@ -19,10 +20,11 @@ class Linear(Module):
     weight (out, in) and bias (out,) start uniform on +-1 / sqrt(in), as torch.nn.Linear.
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, generator: np.random.Generator | None = None):
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, generator: np.random.Generator | None = None,
+                 device: Any = None, dtype: Any = None):
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(np.empty((out_features, in_features), np.float32))
-        self.bias = Parameter(np.empty(out_features, np.float32)) if bias else None
+        self.weight = blank(out_features, in_features, dtype=dtype, device=device)
+        self.bias = blank(out_features, dtype=dtype) if bias else None
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: np.random.Generator | None = None) -> None:
@@ -36,15 +38,35 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """ids (...) -> (..., d)   a table with one row for each id; rows start standard normal, as torch.nn.Embedding"""
+    """ids (...) -> (..., d)   a table with one row for each id; rows start standard normal, as torch.nn.Embedding
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, generator: np.random.Generator | None = None):
+    The row `padding_idx` (negative: counted from the end) starts at zero and gets no gradient.
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+                 generator: np.random.Generator | None = None, device: Any = None, dtype: Any = None):
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"padding_idx {padding_idx} is not a row of a table of {num_embeddings} rows")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.weight = Parameter(np.empty((num_embeddings, embedding_dim), np.float32))
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.weight = blank(num_embeddings, embedding_dim, dtype=dtype, device=device)
+        self.reset_parameters(generator)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+        """A table with these rows, which stay as they are if `freeze`."""
+        rows, width = embeddings.shape
+        table = cls(rows, width, padding_idx)
+        table.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
+        return table
+
+    def reset_parameters(self, generator: np.random.Generator | None = None) -> None:
         init.normal_(self.weight, generator=generator)
+        if self.padding_idx is not None:
+            self.weight.detach()[self.padding_idx] = 0
 
     def forward(self, ids: Any) -> Tensor:
-        return F.embedding(ids, self.weight)
+        return F.embedding(ids, self.weight, self.padding_idx)
 
 
 class Dropout(Module):
@@ -53,13 +75,13 @@ class Dropout(Module):
     Draws from `generator`, or from the default generator if it is None.
     """
 
-    def __init__(self, p: float = 0.5, generator: np.random.Generator | None = None):
+    def __init__(self, p: float = 0.5, inplace: bool = False, generator: np.random.Generator | None = None):
         if not 0 <= p <= 1:
             raise ValueError(f"dropout: p is a probability, not {p}")
-        self.p, self.generator = p, generator
+        self.p, self.inplace, self.generator = p, inplace, generator
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.p, self.training, self.generator)
+        return F.dropout(x, self.p, self.training, self.inplace, self.generator)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -72,9 +72,10 @@ class LinearAttention(MultiHeadAttention):
     """(B, T, d) -> (B, T, d)   multi-head attention whose weights are phi(q) . phi(k), shared out among the keys in proportion
 
     The same projections and heads as MultiHeadAttention, and the same arguments but for those that have no linear form: what is
-    added to the scores (ALiBi, T5) and a window. Dropout acts on the output alone. A mask leaves out keys, the same for every
+    added to the scores (ALiBi, T5) and a window. Rotary positions turn queries and keys before phi, so that the weights depend
+    on both places and not on their distance alone. Dropout acts on the output alone. A mask leaves out keys, the same for every
     query; causal=True is the only one that differs between queries. With a `LinearCache` a step costs the same, however long
-    the text.
+    the text; a key is left out of it at the call that brings it, and what a mask says of earlier ones is not looked at.
     """
 
     def __init__(self, n_embd: int, n_head: int, *args: Any, **options: Any):
@@ -84,28 +85,28 @@ class LinearAttention(MultiHeadAttention):
             raise ValueError(f"window={self.window}: linear attention sums over keys first, and leaves none out afterwards")
         self.attn_dropout = Dropout(0.0)  # single weights, which softmax attention drops, never exist here
 
-    def forward(self, x: Tensor, context: Tensor | None = None, mask: Any = None, causal: bool = False,
-                cache: Any = None) -> Tensor:
-        if mask is not None and isinstance(cache, LinearCache):
-            raise ValueError("a LinearCache keeps no single keys: none of them can be masked afterwards")
-        return super().forward(x, context, mask, causal, cache)
-
-    def new_cache(self, batch: int = 1, dtype: Any = np.float32) -> LinearCache:
-        """An empty state for `batch` texts."""
+    def new_cache(self, batch: int = 1, dtype: Any = np.float32, *, size: int | None = None) -> LinearCache:
+        """An empty state for `batch` texts, however long they get."""
         return LinearCache(batch, self.n_kv_head, self.head_dim, self.head_dim, dtype)
 
     def _placed(self, x: Tensor, norm: Module | None, start: int) -> Tensor:
         return features(super()._placed(x, norm, start))
 
-    def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, start: int, causal: bool) -> Tensor:
-        t, s = q.shape[2], k.shape[2]
-        if self.positions is not None and self.positions.bias(t, s, start, q.dtype) is not None:
-            raise ValueError(f"{type(self.positions).__name__} adds to scores of single pairs; linear attention has none")
-        bias, allowed = F.mask_or_bias(mask, (*q.shape[:3], s))
-        if bias or (allowed is not None and np.broadcast_shapes(allowed.shape[-3:], (1, 1, s)) != (1, 1, s)):
+    def _hide(self, k: Tensor, mask: Any, start: int) -> tuple[Tensor, Any]:
+        """A masked key has no features: then it weighs nothing, in a cache too."""
+        if mask is None:
+            return k, None
+        b, _, t, _ = k.shape
+        s = start + t  # a mask is for the keys of a cache besides
+        _, allowed = F.mask_or_bias(mask, (b, self.n_head, t, s))
+        if allowed is None or np.broadcast_shapes(allowed.shape[-3:], (1, 1, s)) != (1, 1, s):
             raise ValueError(f"linear attention takes a mask of keys, true or false, (S,) or (B, 1, 1, S), not {mask.shape}")
-        if allowed is not None:
-            k = k.where(np.swapaxes(np.broadcast_to(allowed, (k.shape[0], 1, 1, s)), -1, -2), 0)
+        return k.where(np.swapaxes(np.broadcast_to(allowed, (b, 1, 1, s))[..., start:], -1, -2), 0), None
+
+    def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, start: int, gone: int, causal: bool,
+              told: Tensor | None) -> Tensor:
+        if told is not None or (self.positions is not None and self.positions.bias(1, 1) is not None):
+            raise ValueError(f"{type(self.positions).__name__} adds to scores of single pairs; linear attention has none")
         return self.mix(q, k, v, causal)
 
 

@@ -6,6 +6,7 @@ Everything is found by looking at the attributes in the order in which they were
 from __future__ import annotations
 
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 from ..dtypes import as_array
 from ..engine import Scope, mark_written, state
 from ..tensor import RemovableHandle, Tensor
-from .parameter import Parameter
+from .parameter import Parameter, Uninitialized
 from .summary import table
+
+Unfit = namedtuple("Unfit", "missing_keys unexpected_keys")  # the names that a state and a module do not share
 
 
 class Module:
@@ -133,32 +136,36 @@ class Module:
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
 
-    def _named_tensors(self, keep: Callable[[Module, str, Any], bool]) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self.named_modules():
+    def _named_tensors(self, keep: Callable[[Module, str, Any], bool], prefix: str = "",
+                       recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name, value in list(vars(module).items()):
                 if isinstance(value, Tensor) and keep(module, name, value):
                     yield (f"{path}.{name}" if path else name), value
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Every parameter once, in definition order; one that is held under two names comes under the first."""
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, in definition order; one that is held under two names comes under the first.
+
+        `prefix` goes in front of every name; without `recurse` only this module's own.
+        """
         for module in self.modules():
             for name, value in list(vars(module).items()):
                 if isinstance(value, (list, dict)) and name != "_hooks":
                     module._refuse_hidden(name, value)  # what was appended since it was set
         seen: set[int] = set()
-        for name, value in self._named_tensors(lambda module, name, value: isinstance(value, Parameter)):
+        for name, value in self._named_tensors(lambda module, name, value: isinstance(value, Parameter), prefix, recurse):
             if id(value) not in seen:
                 seen.add(id(value))
                 yield name, value  # type: ignore[misc]
 
-    def parameters(self) -> Iterator[Parameter]:
-        return (p for _, p in self.named_parameters())
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (p for _, p in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        return self._named_tensors(lambda module, name, value: name in module._buffers)
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        return self._named_tensors(lambda module, name, value: name in module._buffers, prefix, recurse)
 
-    def buffers(self) -> Iterator[Tensor]:
-        return (b for _, b in self.named_buffers())
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, path: str) -> Module:
         """The module at a dotted path, as in `blocks.0.attn`."""
@@ -183,17 +190,18 @@ class Module:
         for name, child in self.named_children():
             yield from child._named_state(f"{prefix}{name}.")
 
-    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> Unfit:
         """Copy values in by name. Every problem is reported in one message before anything is written.
 
         A missing or unexpected name is one if `strict`; always: a wrong shape, a dtype of another kind, and different values
-        under two names of one tied weight.
+        under two names of one tied weight. Returns the names that only one side has; if `strict` there are none.
         """
         own = dict(self._named_state())
         given: dict[str, np.ndarray] = {}
         first: dict[int, str] = {}  # tensor -> the first name that gave it values
-        problems = [f"missing {name}" for name in own if name not in state_dict] if strict else []
-        problems += [f"unexpected {name}" for name in state_dict if name not in own] if strict else []
+        unfit = Unfit([name for name in own if name not in state_dict], [name for name in state_dict if name not in own])
+        problems = [f"missing {name}" for name in unfit.missing_keys] if strict else []
+        problems += [f"unexpected {name}" for name in unfit.unexpected_keys] if strict else []
         for name, tensor in own.items():
             if name not in state_dict:
                 continue
@@ -203,7 +211,7 @@ class Module:
                 problems.append(f"{name}: {error}")
                 continue
             other = first.setdefault(id(tensor), name)
-            if array.shape != tensor.shape:
+            if not isinstance(tensor, Uninitialized) and array.shape != tensor.shape:
                 problems.append(f"{name} has shape {array.shape}, here it is {tensor.shape}")
             elif not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
                 problems.append(f"{name} holds {array.dtype}, here it is {tensor.dtype}")
@@ -212,8 +220,12 @@ class Module:
         if problems:
             raise ValueError(f"the state does not fit {type(self).__name__}: " + "; ".join(problems))
         for name, array in given.items():
-            np.copyto(own[name].array, array, casting="same_kind")
-            mark_written(own[name].array)
+            tensor = own[name]
+            if isinstance(tensor, Uninitialized):
+                tensor.materialize(array.shape)
+            np.copyto(tensor.array, array, casting="same_kind")
+            mark_written(tensor.array)
+        return unfit
 
     def train(self, mode: bool = True) -> Any:
         """Training mode (dropout on), for this module and all inside it."""
@@ -246,13 +258,19 @@ class Module:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """to(dtype): cast every parameter and buffer of a float dtype in place; ties stay. Make optimizers afterwards."""
+        """to(dtype): cast every parameter and buffer of a float dtype in place; ties stay. Make optimizers afterwards.
+
+        to("cpu") changes nothing, and no other device is taken.
+        """
+        if Tensor(np.zeros(1, np.float32)).to(*args, **kwargs).dtype.kind != "f":
+            raise TypeError("a module is cast to a float dtype")
         done: set[int] = set()
         for module in self.modules():
             for value in list(vars(module).values()):
                 if isinstance(value, Tensor) and id(value) not in done and value.is_floating_point():
-                    value.array = value.detach().to(*args, **kwargs).array
-                    value.grad = None
+                    cast = value.detach().to(*args, **kwargs).array
+                    if cast.dtype != value.dtype:
+                        value.array, value.grad = cast, None
                     done.add(id(value))
         return self
 
@@ -261,6 +279,15 @@ class Module:
 
     def double(self) -> Any:
         return self.to(np.float64)
+
+    def half(self) -> Any:
+        return self.to(np.float16)
+
+    def cpu(self) -> Any:
+        return self
+
+    def cuda(self, *args: Any) -> Any:
+        return self.to("cuda")
 
     # -------------------------------------------------------------------------------------------- what it looks like
 

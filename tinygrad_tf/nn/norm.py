@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..tensor import Tensor
 from . import functional as F
-from .module import Module, Parameter
+from . import init
+from .module import Module
+from .parameter import blank
 
 
 class LayerNorm(Module):
@@ -17,11 +17,19 @@ class LayerNorm(Module):
     The variance divides by d (Ba et al. 2016). The sum of the output has no input gradient: the mean is taken out.
     """
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True):
+    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+                 device: Any = None, dtype: Any = None):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
-        self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
-        self.bias = Parameter(np.zeros(self.normalized_shape, np.float32)) if elementwise_affine and bias else None
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = blank(*self.normalized_shape, dtype=dtype, device=device) if elementwise_affine else None
+        self.bias = blank(*self.normalized_shape, dtype=dtype) if elementwise_affine and bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -33,10 +41,16 @@ class RMSNorm(Module):
     The mean is not subtracted, and a positive factor on x changes nothing as eps goes to 0.
     """
 
-    def __init__(self, normalized_shape: Any, eps: float | None = 1e-6, elementwise_affine: bool = True):
+    def __init__(self, normalized_shape: Any, eps: float | None = 1e-6, elementwise_affine: bool = True,
+                 device: Any = None, dtype: Any = None):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
-        self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = blank(*self.normalized_shape, dtype=dtype, device=device) if elementwise_affine else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        if self.weight is not None:
+            init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)

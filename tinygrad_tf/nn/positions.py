@@ -36,7 +36,10 @@ class Positions(Module):
         return x
 
     def bias(self, queries: int, keys: int, start: int = 0, dtype: Any = np.float32) -> Tensor | None:
-        """(H, T, S) for the scores of queries at start, start + 1, ... over keys at 0, 1, ...; None: nothing to add"""
+        """(H, T, S) for the scores of queries at start, start + 1, ... over keys at 0, 1, ...; None: nothing to add
+
+        Layers that share one object of positions share this too: a model asks for it once in a forward pass.
+        """
         return None
 
     def map(self, n: int) -> np.ndarray:
@@ -220,17 +223,23 @@ class T5Bias(Positions):
 
 
 class ALiBi(Positions):
-    """(H, T, S)   minus the distance times a slope that is each head's own (Press et al. 2022); no parameters"""
+    """(H, T, S)   minus the distance times a slope that is each head's own (Press et al. 2022); no parameters
+
+    It depends on the gap alone, so T + S numbers a head are all there are: what is returned shows each of them many times.
+    """
 
     def __init__(self, n_head: int):
         self.slopes = alibi_slopes(n_head)
 
     def map(self, n: int) -> np.ndarray:
         """(H, n, n)"""
-        return self(n, n, dtype=np.float64).numpy()
+        return self(n, n, dtype=np.float64).numpy().copy()
 
     def forward(self, queries: int, keys: int, start: int = 0, dtype: Any = np.float32) -> Tensor:
-        return Tensor(-self.slopes.astype(dtype)[:, None, None] * abs(gaps(queries, keys, start)).astype(dtype))
+        distances = abs(np.arange(start - keys + 1, start + queries + 1)).astype(dtype)  # of all gaps, the smallest first
+        numbers = -self.slopes.astype(dtype)[:, None] * distances
+        rows = np.lib.stride_tricks.sliding_window_view(numbers, keys, axis=1)  # (H, T + 1, S), nothing is copied
+        return Tensor(rows[:, :queries, ::-1])
 
     def bias(self, queries: int, keys: int, start: int = 0, dtype: Any = np.float32) -> Tensor:
         return self(queries, keys, start, dtype)

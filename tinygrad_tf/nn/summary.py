@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .parameter import Parameter
+from .parameter import Parameter, Uninitialized
 
 Row = tuple[int, str, str, str, int]  # depth, name, class, shapes, parameters
 
@@ -26,9 +26,9 @@ def table(module: Any) -> str:
 
 def _rows(module: Any, name: str, depth: int, seen: set[int]) -> Iterator[Row]:
     """`seen`: the parameters of the rows above. One that comes again is tied to that place and counted there alone."""
-    count = sum(p.numel() for p in module.parameters() if id(p) not in seen)
+    count = sum(p.numel() for p in module.parameters() if id(p) not in seen and not isinstance(p, Uninitialized))
     own = [(key, value) for key, value in vars(module).items() if isinstance(value, Parameter)]
-    shown = [f"{key} {value.shape}{' tied' * (id(value) in seen)}" for key, value in own]
+    shown = [f"{key} {_shape(value)}{' tied' * (id(value) in seen)}" for key, value in own]
     seen.update(id(value) for _, value in own)
     yield depth, name, type(module).__name__, ", ".join(filter(None, [*shown, module.extra_repr()])), count
     children = list(module.named_children())
@@ -44,3 +44,7 @@ def _rows(module: Any, name: str, depth: int, seen: set[int]) -> Iterator[Row]:
             kind = f"{row[2]} ×{alike}" if alike > 1 and row[0] == 0 else row[2]
             yield depth + 1 + row[0], row[1], kind, row[3], row[4] * alike
         del children[: alike - 1]
+
+
+def _shape(p: Parameter) -> str:
+    return "(still to come)" if isinstance(p, Uninitialized) else str(p.shape)

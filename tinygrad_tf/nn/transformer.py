@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..tensor import Tensor
-from .attention import LayerCache, MultiHeadAttention
+from .attention import MultiHeadAttention
 from .feedforward import FeedForward
 from .module import Module
 from .norm import LayerNorm, RMSNorm
@@ -69,10 +69,10 @@ class Block(Module):
                 if s.scale is not None:
                     self.add_module(f"{name}_scale", s.scale())
 
-    def forward(self, x: Tensor, mask: Any = None, causal: bool = False, cache: LayerCache | None = None,
-                memory: Tensor | None = None, memory_mask: Any = None, memory_cache: LayerCache | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Any = None, causal: bool = False, cache: Any = None, memory: Tensor | None = None,
+                memory_mask: Any = None, memory_cache: Any = None, bias: Tensor | None = None) -> Tensor:
         options: dict[str, dict[str, Any]] = {
-            "attn": {"mask": mask, "causal": causal, "cache": cache},
+            "attn": {"mask": mask, "causal": causal, "cache": cache, **({} if bias is None else {"bias": bias})},
             "cross": {"context": memory, "mask": memory_mask, "cache": memory_cache},
         }
         if memory is None and hasattr(self, "cross"):

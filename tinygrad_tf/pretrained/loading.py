@@ -58,7 +58,8 @@ def load_pretrained(folder: str | Path, dropout: float = 0.0) -> Any:
 def _empty(config: TransformerConfig, weights: Weights) -> Any:
     """The model, its matrices without values and, until they get some, without memory."""
     needed = count(config)
-    if needed > 2 * weights.held:  # a few missing entries are told one by one; this much is another model
+    # A few missing entries are told one by one; this much is another model.
+    if needed > 2 * weights.held or config.n_layer > len(weights.entries):
         raise PretrainedError(f"{weights.folder / CONFIG} describes a model of {needed:,} numbers, the files beside it hold "
                               f"{weights.held:,}: they do not belong together, or a file is missing")  # fmt: skip
     with init.skipped():

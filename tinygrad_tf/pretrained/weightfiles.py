@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import OneLine
+
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}  # of the kinds of numbers that a model is made of
 SIZES = BYTES | {"F64": 8, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1}
@@ -26,7 +28,7 @@ LONGEST_HEADER = 100_000_000  # bytes, the format's own bound
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-class PretrainedError(ValueError):
+class PretrainedError(OneLine):
     """A folder that cannot be used, or does not fit. The message is one line that names the file and the next step."""
 
 
@@ -183,6 +185,8 @@ def _entry(path: Path, name: str, value: Any, base: int, size: int) -> Entry:
     if not isinstance(kind, str) or any(type(n) is not int or n < 0 for n in numbers) or not start <= stop <= size - base:
         raise PretrainedError(f"{path}: {name} lies at {start!r} to {stop!r} of {size - base:,} bytes; the file is cut short "
                               "or damaged, fetch it again")  # fmt: skip
+    if len(shape) > 32 or (0 in shape and max(shape) > size):  # no bytes bound it
+        raise PretrainedError(f"{path}: {name} has {len(shape)} axes of up to {max(shape):,}, as no array of a model has")
     each = SIZES.get(kind)
     if each is not None and math.prod(shape) * each != stop - start:
         raise PretrainedError(f"{path}: {name} has {stop - start:,} bytes, which {kind} of shape {shape} does not fill")

@@ -18,6 +18,7 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh(x/2)": lambda x: (x * 0.5).tanh(),
     "x/2": lambda x: x * 0.5,
     "−x/2": lambda x: x * -0.5,
+    "−x": lambda x: x * -1.0,
     "0": lambda x: x * 0.0,
 }
 NAMES = ("plain", "residual")
@@ -103,9 +104,9 @@ def _low(k: int) -> str:
 
 
 def _drawing(data: dict, depth: int) -> str:
-    pitch = max(19.0, min(42.0, 400 / depth))
+    pitch = max(20.0, min(44.0, 400 / depth))
     sizes = [abs(g) for name in NAMES for g in data[name]["arrived"] if g]
-    low, high = math.floor(math.log10(min(sizes)) - 0.3), max(1, math.ceil(math.log10(max(sizes))))
+    low, high = min(-2, math.floor(math.log10(min(sizes)) - 0.3)), max(1, math.ceil(math.log10(max(sizes))))
     marks = []
     for name, left in (("plain", 0), ("residual", COLUMN)):
         marks += _column(data, name, left, depth, pitch, low, high)
@@ -121,14 +122,14 @@ def _column(data: dict, name: str, left: float, depth: int, pitch: float, low: i
     top = 130.0
     place = lambda g: first + reach * (math.log10(abs(g)) - low) / (high - low) if g else first
     title, kind = ("adds: x + F(x)", "stream") if add else ("replaces: F(x)", "branch")
-    marks = [text(left + 8, 22, title, kind, bold=True, size=16)]
+    marks = [text(left + 8, 22, title, kind, bold=True, size=18)]
     marks += _arithmetic(numbers, left + 8, at, step, add)
     marks += [
         line([(place(1.0), top - 28), (place(1.0), top + pitch * depth + 12)], "line", width=1, dashed=True),
-        text(place(1.0), top - 33, "1", "soft", anchor="middle", size=14),
+        text(place(1.0), top - 33, "1", "soft", anchor="middle", size=16),
     ]
     if place(1.0) - first > 60:
-        marks.append(text(first, top - 33, f"10{str(low).translate(SUPERSCRIPT)}", "soft", size=14))
+        marks.append(text(first, top - 33, f"10{str(low).translate(SUPERSCRIPT)}", "soft", size=16))
     for k in range(depth):  # the way from x_k to x_(k+1)
         y, walked = top + pitch * k, k >= at
         middle, end, box = y + pitch / 2, y + pitch, min(7.0, pitch / 3.4)
@@ -146,16 +147,16 @@ def _column(data: dict, name: str, left: float, depth: int, pitch: float, low: i
         if walked and pitch >= 32:
             slope = numbers["slopes"][k]
             said = f"× (1 {'−' if slope < 0 else '+'} {shown(abs(slope))})" if add else f"× {shown(slope)}"
-            marks.append(text(first + 2, middle + 5, said, "ink" if k == at else "soft", size=14))
+            marks.append(text(first + 2, middle + 6, said, "ink over" if k == at else "soft over", size=16))
     for k in range(depth + 1):
         y, value = top + pitch * k, numbers["arrived"][k]
         here = k == at
         row = []
         if depth <= 12 or k % 5 == 0 or k == depth or here:
-            row.append(text(left + 15, y + 5, f"x_{k}", "ink" if here else "soft", size=14, bold=here))
+            row.append(text(left + 13, y + 5, f"x_{k}", "ink" if here else "soft", size=17, bold=here))
         row.append(circle(spine, y, 6 if here else 4, "grad" if k >= at else "panel"))
         if k >= at:
-            row += _bar(first, place(value), y, value, min(16.0, pitch - 3), here, first + reach)
+            row += _bar(first, place(value), y, value, min(18.0, pitch - 2), here, first + reach)
         marks.append("".join([*row, rect(left, y - pitch / 2, COLUMN - 8, pitch, "clear", step=depth - k)]))
     end = top + pitch * depth
     if step:
@@ -165,19 +166,24 @@ def _column(data: dict, name: str, left: float, depth: int, pitch: float, low: i
 
 def _bar(first: float, end: float, y: float, value: float, height: float, here: bool, edge: float) -> list[str]:
     said = shown(value)
-    width, room = end - first, 7.6 * len(said) + 8
+    width, room = end - first, _long(said, 16) + 2
     bar = rect(first, y - height / 2, width, height, "grad", radius=2)
     if here:
         bar += rect(first, y - height / 2, width, height, "outline", radius=2)
     if width > room:
-        return [bar, text(end - 5, y + 5, said, "page", anchor="end", size=14, bold=here)]
-    return [bar, text(min(end + 5, edge - room + 12), y + 5, said, size=14, bold=here)]
+        return [bar, text(end - 3, y + 5.5, said, "page", anchor="end", size=16, bold=here)]
+    return [bar, text(min(end + 5, edge - room + 5), y + 5.5, said, "ink over", size=16, bold=here)]
+
+
+def _long(said: str, size: float) -> float:
+    """About how long a number is in a wide font."""
+    return size * sum(0.33 if c in ".·" else 0.85 if c == "−" else 0.45 if c in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻" else 0.645 for c in said)
 
 
 def _arithmetic(numbers: dict, x: float, at: int, step: int, add: bool) -> list[str]:
     """What this step multiplies, large, in two lines."""
     if step == 0:
-        return [text(x, 50, "The gradient starts", size=15), text(x, 72, "at the output as 1.", size=15)]
+        return [text(x, 50, "The gradient starts", size=16), text(x, 72, "at the output as 1.", size=16)]
     before, slope, after = numbers["arrived"][at + 1], numbers["slopes"][at], numbers["arrived"][at]
     factor = f"(1 {'−' if slope < 0 else '+'} {shown(abs(slope))})" if add else shown(slope)
     return [

@@ -53,14 +53,14 @@ def replaced() -> Model:
     x, w1, w2 = leaf([1.0, -0.5]), leaf(W1), leaf(W2)
     h = F.linear(x, w1).tanh()
     loss = F.linear(h, w2).tanh().sum()
-    return Model(loss, {"x": x, "W₁": w1, "W₂": w2}, ("u = W₁x", "h = tanh u", "s = W₂h", "y = tanh s", "L = sum of y"))
+    return Model(loss, {"x": x, "W₁": w1, "W₂": w2}, ("u = x W₁ᵀ", "h = tanh u", "s = h W₂ᵀ", "y = tanh s", "L = sum of y"))
 
 
 def added() -> Model:
     x, w1, w2 = leaf([1.0, -0.5]), leaf(W1), leaf(W2)
     h = nn.residual(x, F.linear(x, w1).tanh())
     y = nn.residual(h, F.linear(h, w2).tanh())
-    ops = ("u = W₁x", "v = tanh u", "h = x + v", "s = W₂h", "t = tanh s", "y = h + t", "L = sum of y")
+    ops = ("u = x W₁ᵀ", "v = tanh u", "h = x + v", "s = h W₂ᵀ", "t = tanh s", "y = h + t", "L = sum of y")
     return Model(y.sum(), {"x": x, "W₁": w1, "W₂": w2}, ops)
 
 

@@ -1,7 +1,7 @@
 """F12: the computation graph itself, stepped through forward and backward, with the skip path that nobody can miss.
 
 Two orders of the way back. "newest first" is the engine's: a box passes its gradient on when every share of it is there.
-"depth first" is the one that comes to mind first, and is wrong: pass on what there is, at once, as often as something arrives.
+"at once" is the one that comes to mind first, and is wrong: pass on what there is, at once, as often as something arrives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .figure import Control, Figure, figure, steps
 from .graph_models import MODELS, Walked, walked
 from .graph_picture import Picture, Shown, said
 
-ORDERS = ("newest first", "depth first")
+ORDERS = ("newest first", "at once")
 MOST = 64  # steps that any model has in any order; a test says whether that is so
 
 
@@ -64,7 +64,7 @@ def _picture(model: str) -> Picture:
 def _states(model: str, order: str) -> list[tuple[Shown, str, str]]:
     """(what is shown, its words, the phase) of each step."""
     w = walked(model)
-    states = [*_forward(w), *(_backward if order == "newest first" else _depth_first)(w)]
+    states = [*_forward(w), *(_backward if order == "newest first" else _at_once)(w)]
     computing = {id_: 1 + i for i, id_ in enumerate(w.ops)}
     sending: dict[str, int] = {}
     for i, (state, _, _) in enumerate(states):
@@ -214,7 +214,7 @@ def _branches(w: Walked) -> str:
 # ---------------------------------------------------------------------------------------------------------- the naive way
 
 
-def _depth_first(w: Walked) -> Iterator[tuple[Shown, str, str]]:
+def _at_once(w: Walked) -> Iterator[tuple[Shown, str, str]]:
     """Send along one edge, go on from there at once with all that has arrived there, then take the next edge."""
     everything = set(w.values)
     last = w.ops[-1]
@@ -235,8 +235,8 @@ def _depth_first(w: Walked) -> Iterator[tuple[Shown, str, str]]:
         g[source] = g[source] + share if source in g else share
         done[edge.key] = share
         again = ""
+        visits[source] = visits.get(source, 0) + 1
         if source in w.ops:
-            visits[source] = visits.get(source, 0) + 1
             stack.append((source, iter(w.edges(source))))
             again = (f" That is visit {visits[source]}: all of it will be sent on, also what was sent before."
                      if visits[source] > 1 else " From there it goes on at once.")  # fmt: skip
@@ -247,8 +247,8 @@ def _depth_first(w: Walked) -> Iterator[tuple[Shown, str, str]]:
 
 def _verdict(w: Walked, g: dict[str, np.ndarray], visits: dict[str, int]) -> str:
     right, first = _gradients(w), w.leaves[0]
-    name, most = w.names[first], max(visits, key=lambda id_: visits[id_])
-    count = f"{sum(visits.values())} visits to {len(w.ops)} boxes"
+    name, most = w.names[first], max(w.ops, key=lambda id_: visits[id_])
+    count = f"{sum(visits.values())} visits to {len(visits)} boxes"
     if np.allclose(g[first], right[first]):
         return f"{name}.grad = {said(g[first])}, which is right, since no box but a leaf is used twice here. {count}."
     times = {2: "twice"}.get(visits[most], f"{visits[most]} times")

@@ -12,7 +12,7 @@ from .paint import WIDTH, circle, line, number, rect, svg, text, vector
 
 VALUES = np.array([[2.0, 0.0], [0.0, 1.0]])  # (2, 2): what the two positions give
 WANTED = np.array([1.5, 0.75])
-TOKENS = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [-1.0, 0.5]])  # (4, 2)
+TOKENS = np.array([[2.0, 0.5], [0.5, 1.5], [1.0, -1.0], [-1.0, 0.5]])  # (4, 2); no two keys fit a query equally well
 MASKS = {
     "none": np.ones((4, 4), bool),
     "causal": np.tri(4, dtype=bool),
@@ -45,9 +45,9 @@ def _segment(data: dict) -> str:
         [
             rect(90 + 290 * first, 22, 290 * second, 24, "panel", radius=0),
             rect(90, 22, 290 * first, 24, "branch", radius=0),
-            text(80, 39, "weights", "soft", anchor="end"),
-            text(96, 40, number(first, 2), "page") if first > 0.15 else "",
-            text(374, 40, number(second, 2), "ink", anchor="end") if second > 0.15 else "",
+            text(80, 39, "weights", "soft", anchor="end", size=17),
+            text(96, 40, number(first, 2), "page", size=17) if first > 0.15 else "",
+            text(374, 40, number(second, 2), "ink", anchor="end", size=17) if second > 0.15 else "",
             line([at((0, 0)), at((2.25, 0))]),
             line([at((0, 0)), at((0, 1.2))]),
             line([at((2, 0)), at((0, 1))], "branch", width=4),
@@ -55,16 +55,16 @@ def _segment(data: dict) -> str:
             line([at((2.25, 0.75)), at((0, 0.75))], "line", width=1, dashed=True),
             circle(*at((2, 0)), 5, "branch"),
             circle(*at((0, 1)), 5, "branch"),
-            text(at((2, 0))[0], 302, "Value of position 1", "branch", anchor="middle", size=14),
-            text(at((0, 1))[0] + 10, at((0, 1))[1] - 6, "Value of position 2", "branch", size=14),
+            text(at((2, 0))[0], 302, "Value of position 1", "branch", anchor="middle", size=17),
+            text(at((0, 1))[0] + 10, at((0, 1))[1] - 6, "Value of position 2", "branch", size=17),
             circle(*wanted, 10, "clear"),
             f'<circle class="outline" cx="{wanted[0]:.1f}" cy="{wanted[1]:.1f}" r="9"/>',
             line([read, wanted], "grad", width=1.5, dashed=True),
             circle(*read, 8, "grad"),
-            text(80, 72, "read", "soft", anchor="end"),
-            text(90, 72, vector(data["read"], 2), "grad", bold=True),
-            text(at((1.5, 0))[0], at((0, 1.2))[1] - 6, "3/2", "soft", anchor="middle", size=14),
-            text(80, at((0, 0.75))[1] + 5, "3/4", "soft", anchor="end", size=14),
+            text(80, 72, "read", "soft", anchor="end", size=17),
+            text(90, 72, vector(data["read"], 2), "grad", bold=True, size=17),
+            text(at((1.5, 0))[0], at((0, 1.2))[1] - 6, "3/2", "soft", anchor="middle", size=17),
+            text(80, at((0, 0.75))[1] + 5, "3/4", "soft", anchor="end", size=17),
         ],
     )
 
@@ -87,14 +87,14 @@ def _who_reads(times: float = 1.0, norm: bool = False, mask: str = "none") -> Fi
 
 def _map(weights: np.ndarray, allowed: np.ndarray) -> str:
     marks = [
-        text(44, 176, "who", "soft", anchor="middle"),
-        text(44, 194, "asks", "soft", anchor="middle"),
-        text(262, 22, "who is read", "soft", anchor="middle"),
+        text(44, 176, "who", "soft", anchor="middle", size=17),
+        text(44, 194, "asks", "soft", anchor="middle", size=17),
+        text(262, 22, "who is read", "soft", anchor="middle", size=17),
     ]
     for i in range(4):
         marks += [
-            text(96, 92 + 62 * i, str(i + 1), "ink", anchor="end", bold=True),
-            text(145 + 78 * i, 46, str(i + 1), "ink", anchor="middle", bold=True),
+            text(96, 92 + 62 * i, str(i + 1), "ink", anchor="end", bold=True, size=19),
+            text(145 + 78 * i, 46, str(i + 1), "ink", anchor="middle", bold=True, size=19),
         ]
         for j in range(4):
             x, y, w = 108 + 78 * j, 56 + 62 * i, float(weights[i, j])
@@ -102,7 +102,7 @@ def _map(weights: np.ndarray, allowed: np.ndarray) -> str:
             if allowed[i, j]:
                 marks += [
                     rect(x, y, 74, 58, "branch", radius=2, opacity=0.75 * w),
-                    text(x + 37, y + 34, number(w, 3), anchor="middle"),
+                    text(x + 37, y + 36, number(w, 3), anchor="middle", size=20),
                 ]
             else:
                 marks += [

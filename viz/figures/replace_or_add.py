@@ -25,7 +25,7 @@ UNIT = 46  # of a plane
 def replace_or_add(scale: float = 1.0, branch: str = READ) -> Figure:
     """Position 2 holds x = (0, 1); a branch returns F, the head's read (1, ½) or x itself, times `scale`.
 
-    Once y = F, once y = x + F, at both positions. `next` is what the next layer's head then reads at position 2.
+    Once y = F, once y = x + F; y is what the next layer gets.
     """
     mix, held = Tensor(MIX), Tensor(HELD)
     whole = mix @ held if branch == READ else held
@@ -36,7 +36,6 @@ def replace_or_add(scale: float = 1.0, branch: str = READ) -> Figure:
         "whole": whole.tolist()[1],
         "branch": returned.tolist()[1],
         **{name: y.tolist()[1] for name, y in ys.items()},
-        "next": {name: (mix @ y).tolist()[1] for name, y in ys.items()},
     }
     return Figure(data, _drawing(data, scale, branch), _words(data, scale))
 
@@ -55,16 +54,15 @@ def plain(value: float) -> str:
 def _words(data: dict, scale: float) -> str:
     gets = {name: short(data[name]) for name in ("replaced", "added")}
     if scale == 0:
-        reads = {name: short(data["next"][name]) for name in ("replaced", "added")}
         return (
-            f"The branch returns {short(data['branch'])}. Replaced, nothing is left: the next layer gets {gets['replaced']} "
-            f"and reads {reads['replaced']} from it. Added, the input arrives as it was, {gets['added']}, and the next layer "
-            f"reads {reads['added']}."
+            f"The branch returns {short(data['branch'])}. Replaced, nothing is left: the next layer gets {gets['replaced']}. "
+            f"Added, the input arrives as it was, {gets['added']}."
         )
     said = f"The branch returns {short(data['branch'])}. Replaced, the next layer gets that and nothing else"
     if not any(data["added"]):
         return (
-            f"{said}. Added, the branch takes exactly the input away: {gets['added']}. A way is offered; no loss is forbidden."
+            f"{said}. Added, the branch takes exactly the input away: {gets['added']}. The skip path carries x to the sum; it "
+            "cannot keep a branch from cancelling it there."
         )
     return f"{said}. Added, it gets {short(data['input'])} + {short(data['branch'])} = {gets['added']}."
 
@@ -112,8 +110,8 @@ def _lane(data: dict, name: str, left: float, scale: float, branch: str) -> list
         arrow([(spine, 202 if add else 195), (spine, 262)], kind, width=after, dashed=gone),
         text(spine + 17, 244, f"y = {short(data[name])}", "ink", size=15, bold=True),
         rect(left + 14, 264, 200, 50, "panel"),
-        text(left + 114, 283, "the next layer reads", "soft", anchor="middle", size=14),
-        text(left + 114, 304, short(data["next"][name]), "ink", anchor="middle", size=15, bold=True),
+        text(left + 114, 283, "the next layer gets", "soft", anchor="middle", size=14),
+        text(left + 114, 304, short(data[name]), "ink", anchor="middle", size=15, bold=True),
     ]
     return marks
 
@@ -128,29 +126,33 @@ def _plane(data: dict, name: str, left: float) -> list[str]:
     marks = [
         line([(left + 16, zero[1]), (left + 214, zero[1])], "faint", width=1),
         line([(zero[0], 356), (zero[0], 524)], "faint", width=1),
-        text(left + 14, 346, "where y lands, at every scale", "soft", size=14),
+        text(left + 14, 346, "y at all scales from −1 to 1", "soft", size=14),
         line([at(start - whole), at(start + whole)], "line", width=1.5, dashed=True),
     ]
     same_way = not whole[0]  # both arrows upright: beside each other, not one on the other
     aside = 9 if same_way and add else 0
     if add:
         marks.append(arrow([at((0, 0)), at(x)], "stream", width=4))
-        marks.append(
-            text(at(x / 2)[0] + (-9 if same_way else 9), at(x / 2)[1] + 5, "x", "stream", anchor="end" if same_way else "start")
-        )
+        said_at = at(x) if same_way and y[1] <= 0.5 else at(x / 2)  # y's name stands on the same side, at y
+        to, anchor = (-9, "end") if same_way else (9, "start")
+        marks.append(text(said_at[0] + to, said_at[1] + (5 if said_at != at(x) else -4), "x", "stream", anchor=anchor))
     else:
         marks += [
             arrow([at((0, 0)), at(x)], "faint", width=2, dashed=True),
-            text(at(x)[0] - 24, at(x)[1] + 4, "x", "soft", anchor="end"),
+            text(at(x)[0] + (9 if same_way else -9), at(x)[1] + 4, "x", "soft", anchor="start" if same_way else "end"),
         ]
     if f.any():
         (tail_x, tail_y), (tip_x, tip_y) = at(start), at(start + f)
         marks.append(arrow([(tail_x + aside, tail_y), (tip_x + aside, tip_y)], "branch", width=3))
         middle = (tail_x + tip_x) / 2 + aside, (tail_y + tip_y) / 2
         dx, dy, anchor = (9, 5, "start") if same_way else (-6, -8, "end") if f[0] < 0 else (9, 17, "start")
-        marks.append(text(middle[0] + dx, middle[1] + dy, "F", "branch", anchor=anchor))
-    marks += [circle(*zero, 3, "line"), text(zero[0] + 8, zero[1] + 17, "0", "soft", size=14)]
+        if UNIT * np.hypot(*f) > 20:  # room for its name
+            marks.append(text(middle[0] + dx, middle[1] + dy, "F", "branch", anchor=anchor))
     right = f[0] > 0
+    down = same_way and f[1] < 0 and not add
+    side = 1 if f[0] < 0 or down else -1  # away from F and from the name of y
+    marks += [circle(*zero, 3, "line"), text(zero[0] + 8 * side, zero[1] + (-6 if down else 17), "0", "soft", size=14,
+                                             anchor="start" if side > 0 else "end")]  # fmt: skip
     marks.append(circle(*at(y), 7, "stream" if add else "branch"))
     marks.append(
         text(at(y)[0] + (11 if right else -11), at(y)[1] - 6, "y", anchor="start" if right else "end", size=16, bold=True)

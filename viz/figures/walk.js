@@ -26,7 +26,10 @@ function walk(root, frames, start, moved) {
   range.setAttribute("aria-label", "Step");
   range.addEventListener("input", () => go(Number(range.value)));
   const told = document.createElement("output");
-  bar.append(range, told);
+  const place = document.createElement("span"); // on a phone it stands below the buttons, as a whole
+  place.className = "tf-place";
+  place.append(range, told);
+  bar.append(place);
   stage.setAttribute("aria-live", "polite");
   root.append(bar, stage);
   root.tabIndex = 0;
@@ -36,8 +39,9 @@ function walk(root, frames, start, moved) {
     range.max = frames.length - 1;
     range.value = at;
     told.textContent = `${at + 1} of ${frames.length}`;
-    first.disabled = back.disabled = at === 0;
-    next.disabled = at === frames.length - 1;
+    // Not `disabled`: a button that is disabled while it has the focus takes the keyboard with it.
+    for (const each of [first, back]) each.setAttribute("aria-disabled", String(at === 0));
+    next.setAttribute("aria-disabled", String(at === frames.length - 1));
     bar.hidden = frames.length < 2;
   }
   function go(to) {

@@ -5,7 +5,7 @@ EXPECTED = {
     "the same, each path by itself": (4.0, 0),
     "the same, newest first": (4.0, 0),
     "the same, by the engine": (4.0, 0),
-    "nodes that the engine visits": (2, 0),
+    "nodes of the engine for two sums": (2, 0),
     "visits for 1, 2, 4, 8, 16 sums, each path by itself": ([3, 7, 31, 511, 131071], 0),
     "visits for 16 sums, newest first": (17, 0),
     "gradient through 16 sums": (65536.0, 0),

@@ -1,10 +1,12 @@
 """The picture of lesson 4: its training against a loop in NumPy, its words against its numbers."""
 
+import re
+
 import numpy as np
 import pytest
 
 from tinygrad_tf import nn
-from viz.figures.fitting import STEPS, TARGETS, X, fitting, train
+from viz.figures.fitting import HIGH, LOW, RATES, STEPS, TARGETS, X, fitting, train
 
 
 def by_numpy(target, units, rate, steps):
@@ -47,3 +49,22 @@ def test_the_words_say_the_loss(step):
     assert made.words.startswith(f"After {step} steps") and said == pytest.approx(made.data["loss"], rel=0.05)
     assert "the steps are too long" in fitting(rate=1.0).words
     assert "the steps are too long" not in made.words
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("rate, units", [(0.3, 32), (0.3, 8), (1.0, 8), (1.0, 32)])
+def test_nothing_is_drawn_outside_of_its_plot_and_the_words_say_what_is_missing(target, rate, units):
+    for step in (0, 1, 2, 50, STEPS):
+        made, (losses, outputs) = fitting(target, units, rate, step), train(target, units, True, rate)
+        lines = re.findall(r'<polyline class="branch" points="([^"]+)"', made.drawing)
+        heights = [float(pair.split(",")[1]) for points in lines for pair in points.split()]
+        assert all(27.9 <= height <= 190.1 for height in heights)
+        inside = (outputs[step] >= LOW) & (outputs[step] <= HIGH)
+        assert ("leaves the picture" in made.words) == (not inside.all()) and len(heights) >= inside.sum()
+        assert 1e-6 < losses[step] < 1e3, "the scale of the losses holds them all"
+
+
+def test_the_scale_of_the_losses_holds_the_slowest_and_the_fastest():
+    for rate in RATES:
+        losses = train("|x|", 16, True, rate)[0]
+        assert losses.min() > 1e-6 and losses.max() < 1e3

@@ -13,6 +13,7 @@ FORMULAS = {  # F and F'
     "tanh(x/2)": (lambda x: math.tanh(x / 2), lambda x: 0.5 * (1 - math.tanh(x / 2) ** 2)),
     "x/2": (lambda x: x / 2, lambda x: 0.5),
     "−x/2": (lambda x: -x / 2, lambda x: -0.5),
+    "−x": (lambda x: -x, lambda x: -1.0),
     "0": (lambda x: 0.0, lambda x: 0.0),
 }
 

@@ -13,7 +13,7 @@ from viz.figures.graph_picture import Picture
 from viz.figures.graph_walk import MOST
 
 EACH = pytest.mark.parametrize("model", MODELS)
-BOTH = pytest.mark.parametrize("order", ["newest first", "depth first"])
+BOTH = pytest.mark.parametrize("order", ["newest first", "at once"])
 
 
 def last(model, order="newest first"):
@@ -91,18 +91,18 @@ def test_the_ways_are_the_terms_of_the_product():
     near(ways["through both"], first.T @ second.T @ g)
 
 
-def test_depth_first_is_wrong_where_a_sum_is_used_twice():
+def test_at_once_is_wrong_where_a_sum_is_used_twice():
     """c = 4a: the derivative is 4. Sending at once: 2 after the first arrival at b, and 2 · 2 more after the second."""
-    data = last("a sum used twice", "depth first").data
+    data = last("a sum used twice", "at once").data
     assert data["gradients"]["a"] == 6.0 and data["correct"]["a"] == 4.0
-    assert "Wrong: a.grad = 6, and the derivative is 4." in last("a sum used twice", "depth first").words
+    assert "Wrong: a.grad = 6, and the derivative is 4." in last("a sum used twice", "at once").words
 
 
-def test_depth_first_is_wrong_behind_the_first_skip_and_right_without_one():
-    added, replaced = (last(model, "depth first").data for model in ("two layers that add", "two layers that replace"))
+def test_at_once_is_wrong_behind_the_first_skip_and_right_without_one():
+    added, replaced = (last(model, "at once").data for model in ("two layers that add", "two layers that replace"))
     assert not np.allclose(added["gradients"]["x"], added["correct"]["x"], rtol=0.1)
     near(replaced["gradients"]["x"], replaced["correct"]["x"])
-    assert "which is right" in last("an expression", "depth first").words
+    assert "which is right" in last("an expression", "at once").words
 
 
 @EACH

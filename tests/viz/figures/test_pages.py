@@ -117,6 +117,21 @@ def test_the_page_fits_and_is_walked_by_keys(shown, width, scheme, opened):
         assert said.inner_text() == frames[0].words
 
 
+def test_the_keyboard_stays_with_a_button_that_has_no_step_left(opened):
+    shown = FIGURES["F4"]
+    frames, tab = shown.frames(), opened(page(shown))
+    said = tab.locator(".tf-words")
+    following, back = (tab.locator(f"button[aria-label^='{name}']") for name in ("Next", "Back"))
+    assert (following.get_attribute("aria-disabled"), back.get_attribute("aria-disabled")) == ("false", "true")
+    following.focus()
+    pressed = [("End", -1), ("ArrowRight", -1), ("ArrowLeft", -2), ("ArrowRight", -1), ("Enter", -1), ("Home", 0), ("Enter", 1)]
+    for key, at in pressed:
+        tab.keyboard.press(key)
+        assert said.inner_text() == frames[at].words, key
+        assert tab.evaluate("document.activeElement.getAttribute('aria-label')").startswith("Next")
+        assert following.get_attribute("aria-disabled") == str(at == -1).lower()
+
+
 @SAVED_BY_STATE
 def test_each_control_of_the_page_changes_what_is_shown_as_the_engine_does(shown, opened):
     tab = opened(page(shown))
@@ -141,5 +156,5 @@ def test_a_click_on_a_mark_goes_to_its_step(opened):
     for shown in FIGURES.values():
         if shown.page is None and 'data-step="1"' in shown.frames()[0].drawing:
             tab = opened(page(shown))
-            tab.locator('[data-step="1"]').first.click()
+            tab.locator('[data-step="1"]').last.click()  # drawn last, on top
             assert tab.locator(".tf-words").inner_text() == shown.frames()[1].words

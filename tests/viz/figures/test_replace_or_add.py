@@ -21,8 +21,6 @@ def test_S02_the_branch_is_zero_and_the_branch_cancels():
         data = replace_or_add(scale=0.0, branch=branch).data
         assert data["replaced"] == [0, 0]
         assert data["added"] == data["input"] == [0, 1]
-        assert data["next"]["replaced"] == [0, 0]
-        assert data["next"]["added"] == [1, 0.5]
     assert replace_or_add(scale=-1.0, branch=OWN).data["added"] == [0, 0]
 
 
@@ -33,9 +31,8 @@ def test_every_state(scale, branch):
     update = scale * (READS if branch == READ else X)
     for name, y in (("replaced", update), ("added", X + update)):
         assert frame.data[name] == pytest.approx(y[1].tolist())
-        assert frame.data["next"][name] == pytest.approx([(y[0, i] + y[1, i]) / 2 for i in range(2)])
         assert f"y = {short(frame.data[name])}" in frame.drawing
-        assert short(frame.data["next"][name]) in frame.drawing
+        assert f">{short(frame.data[name])}<" in frame.drawing  # what the next layer gets
     assert f"× {plain(scale)}" in frame.drawing
     assert short(frame.data["branch"]) in frame.words
     assert short(frame.data["added"]) in frame.words

@@ -1,0 +1,248 @@
+"""torch.nn: each layer with weights made by NumPy, in value and in every gradient, against PyTorch; modules as containers."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import tinygrad_tf.torch as ours
+
+SIZES = [(1, 1), (2, 3), (3, 2), (4, 4), (5, 1), (1, 5), (0, 3), (2, 6), (6, 2), (7, 3)]
+
+
+def filled(module, m):
+    """The module with the same numbers in every parameter here and in PyTorch."""
+    for i, p in enumerate(module.parameters()):
+        p.data.copy_(m.tensor(np.random.default_rng(i).standard_normal(tuple(p.shape)).astype(np.float32)))
+    return module
+
+
+def used(make, give=lambda m, n, d: m.tensor(np.random.default_rng(9).standard_normal((n, 4, d)).astype(np.float32))):
+    """What a layer makes of an input (n, 4, d) in training and in evaluation, its parameters, and its state by name."""
+
+    def f(m, n, d):
+        layer = filled(make(m, d), m)
+        out = [layer(give(m, n, d))]
+        layer.eval()
+        out += [layer(give(m, n, d)), *layer.parameters()]
+        return out + [",".join(layer.state_dict())]
+
+    return f
+
+
+def ids(m, n, d):
+    return m.tensor(np.random.default_rng(3).integers(0, d + 1, (n, 4)))
+
+
+LAYERS = {
+    "nn.Linear": [
+        used(lambda m, d: m.nn.Linear(d, 3)),
+        used(lambda m, d: m.nn.Linear(d, 2, bias=False, device="cpu", dtype=m.float32)),
+    ],
+    "nn.Embedding": [
+        used(lambda m, d: m.nn.Embedding(d + 1, 3), ids),
+        used(lambda m, d: m.nn.Embedding(d + 1, 3, padding_idx=d), ids),
+        used(
+            lambda m, d: m.nn.Embedding(num_embeddings=d + 1, embedding_dim=2, device="cpu", dtype=m.float32, padding_idx=-1),
+            ids,
+        ),
+    ],
+    "nn.Dropout": [used(lambda m, d: m.nn.Dropout(p=0.0)), used(lambda m, d: m.nn.Dropout(p=1.0))],
+    "nn.LayerNorm": [
+        used(lambda m, d: m.nn.LayerNorm(d)),
+        used(lambda m, d: m.nn.LayerNorm((4, d), eps=1e-3)),
+        used(lambda m, d: m.nn.LayerNorm(d, bias=False)),
+        used(lambda m, d: m.nn.LayerNorm([d], elementwise_affine=False)),
+    ],
+    "nn.RMSNorm": [
+        used(lambda m, d: m.nn.RMSNorm(d, eps=1e-5)),
+        used(lambda m, d: m.nn.RMSNorm(d, eps=1e-5, elementwise_affine=False)),
+    ],
+    "nn.ReLU": [used(lambda m, d: m.nn.ReLU()), used(lambda m, d: m.nn.Sequential(m.nn.Linear(d, d), m.nn.ReLU(inplace=True)))],
+    "nn.GELU": [used(lambda m, d: m.nn.GELU()), used(lambda m, d: m.nn.GELU(approximate="tanh"))],
+    "nn.SiLU": used(lambda m, d: m.nn.SiLU()),
+    "nn.Tanh": used(lambda m, d: m.nn.Tanh()),
+    "nn.Sigmoid": used(lambda m, d: m.nn.Sigmoid()),
+    "nn.Identity": used(lambda m, d: m.nn.Identity(d, unused=1)),
+    "nn.Softmax": used(lambda m, d: m.nn.Softmax(dim=-1)),
+    "nn.LogSoftmax": used(lambda m, d: m.nn.LogSoftmax(dim=1)),
+    "nn.Flatten": [used(lambda m, d: m.nn.Flatten()), used(lambda m, d: m.nn.Flatten(start_dim=0))],
+    "nn.Conv1d": [used(lambda m, d: m.nn.Conv1d(4, 2, 1)), used(lambda m, d: m.nn.Conv1d(4, 2, 3, padding=1, bias=False))],
+    "nn.Sequential": used(lambda m, d: m.nn.Sequential(m.nn.Linear(d, 4), m.nn.ReLU(), m.nn.Sequential(m.nn.Linear(4, 1)))),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(agree, name):
+    for f in LAYERS[name] if isinstance(LAYERS[name], list) else [LAYERS[name]]:
+        for n, d in SIZES:
+            agree(f, n, d, rtol=1e-4, atol=1e-4)  # of one number, LayerNorm is 0 here and rounding in PyTorch
+
+
+PASSED_ON = """
+    nn.CrossEntropyLoss nn.NLLLoss nn.KLDivLoss nn.MultiheadAttention nn.Transformer nn.TransformerEncoderLayer
+    nn.TransformerEncoder nn.TransformerDecoderLayer nn.TransformerDecoder nn.RNN nn.LSTM nn.GRU nn.BatchNorm1d
+    nn.LazyLinear nn.LazyBatchNorm1d optim.Adam optim.AdamW optim.SGD optim.RMSprop optim.Adagrad optim.Muon
+    optim.Optimizer
+""".split()  # noqa: SIM905  compared with PyTorch in tests/nn, layer by layer
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_the_door_gives_the_layers_own_class(name):
+    import tinygrad_tf
+
+    package, _, cls = name.partition(".")
+    assert getattr(getattr(ours, package), cls) is getattr(getattr(tinygrad_tf, package), cls)
+
+
+# ------------------------------------------------------------------------------------------------ modules as containers
+
+
+class Net:
+    """A module with all that a module can hold; `build(m)` makes it a subclass of m.nn.Module."""
+
+    @staticmethod
+    def build(m):
+        class Model(m.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.wte = m.nn.Embedding(5, 4)
+                self.blocks = m.nn.ModuleList([m.nn.Linear(4, 4) for _ in range(2)])
+                self.parts = m.nn.ModuleDict({"norm": m.nn.LayerNorm(4), "act": m.nn.ReLU()})
+                self.head = m.nn.Linear(4, 5, bias=False)
+                self.head.weight = self.wte.weight  # tied
+                self.scale = m.nn.Parameter(m.ones(4))
+                self.register_parameter("none", None)
+                self.register_buffer("mask", m.tril(m.ones(3, 3)))
+                self.register_buffer("cache", m.zeros(2), persistent=False)
+                self.add_module("last", m.nn.Identity())
+
+            def forward(self, ids):
+                x = self.wte(ids) * self.scale
+                for block in self.blocks:
+                    x = x + self.parts.act(block(self.parts["norm"](x)))
+                return self.last(self.head(x))
+
+        return filled(Model(), m)
+
+
+def calls(model, m):
+    names = []
+    model.apply(lambda module: names.append(type(module).__name__))
+    return ",".join(names)
+
+
+MODULES = {
+    "nn.Module": lambda m, net: net(m.tensor([[1, 2, 3]])),
+    "nn.ModuleList": lambda m, net: [
+        len(net.blocks),
+        net.blocks[-1].weight * 1,
+        len(net.blocks.append(m.nn.Linear(1, 1))),
+        len(list(net.blocks)),
+        len(net.blocks.extend([m.nn.Linear(1, 1)])),
+    ],
+    "nn.ModuleDict": lambda m, net: [
+        ",".join(net.parts.keys()),
+        len(net.parts),
+        int("norm" in net.parts),
+        net.parts.norm.weight * 1,
+        ",".join(name for name, _ in net.parts.items()),
+    ],
+    "Module.parameters": lambda m, net: [
+        list(net.parameters()),
+        len(list(net.parameters())),
+        len(list(net.parameters(recurse=False))),
+    ],
+    "Module.named_parameters": lambda m, net: [
+        ",".join(n for n, _ in net.named_parameters()),
+        ",".join(n for n, _ in net.named_parameters(prefix="a", recurse=False)),
+    ],
+    "Module.named_modules": lambda m, net: ",".join(f"{n}:{type(x).__name__}" for n, x in net.named_modules()),
+    "Module.buffers": lambda m, net: [[b * 1 for b in net.buffers()], ",".join(n for n, _ in net.named_buffers())],
+    "Module.register_buffer": lambda m, net: [net.mask * 1, ",".join(net.state_dict())],
+    "Module.register_parameter": lambda m, net: [net.none, len(list(net.parameters()))],
+    "Module.add_module": lambda m, net: (
+        net.add_module("more", m.nn.Linear(1, 1)),
+        ",".join(n for n, _ in net.named_children()),
+    )[1],
+    "Module.state_dict": lambda m, net: [",".join(net.state_dict()), list(net.state_dict().values())],
+    "Module.load_state_dict": lambda m, net: [
+        len(net.load_state_dict({k: v * 2 for k, v in net.state_dict().items()}).missing_keys),
+        list(net.state_dict().values()),
+        ",".join(net.load_state_dict({"scale": m.zeros(4), "more": m.zeros(1)}, strict=False).unexpected_keys),
+        net.scale * 1,
+    ],
+    "Module.train": lambda m, net: [
+        int(net.eval().blocks[0].training),
+        int(net.train().blocks[0].training),
+        int(net.train(False).training),
+    ],
+    "Module.eval": lambda m, net: int(net.eval().parts.norm.training),
+    "Optimizer/Module.training": lambda m, net: int(net.training),
+    "Module.apply": lambda m, net: calls(net, m),
+    "Optimizer/Module.zero_grad": lambda m, net: [
+        net(m.tensor([[1]])).sum().backward(),
+        net.zero_grad(set_to_none=True),
+        net.scale.grad,
+        net(m.tensor([[1]])).sum().backward(),
+        net.zero_grad(set_to_none=False),
+        net.scale.grad,
+    ],
+    "Module.reset_parameters": lambda m, net: [
+        net.head.reset_parameters(),
+        net.parts.norm.reset_parameters(),
+        net.parts.norm.weight * 1,
+    ],
+    "copy.deepcopy": lambda m, net: [
+        copy.deepcopy(net).scale.data.add_(1),
+        net.scale * 1,
+        *(int(other.head.weight is other.wte.weight) for other in [copy.deepcopy(net)]),
+    ],
+    "parameter over parameter": lambda m, net: [
+        setattr(net.wte, "weight", m.nn.Parameter(net.wte.weight[:3])),
+        net.wte.weight * 1,
+        ",".join(n for n, _ in net.named_parameters()),
+    ],
+    "Module.to": lambda m, net: [
+        net.to("cpu").scale * 1,
+        net.to(m.float64).scale * 1,
+        net.mask * 1,
+        net.float().scale * 1,
+        net.double().mask * 1,
+    ],
+    "super of another form": lambda m, net: int(isinstance(net, m.nn.Module)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules(agree, name):
+    agree(lambda m: MODULES[name](m, Net.build(m)))
+
+
+def test_a_state_that_does_not_fit_is_an_error(oracle):
+    for m in (ours, oracle):
+        net = Net.build(m)
+        for state in ({}, {**net.state_dict(), "more": m.zeros(1)}, {**net.state_dict(), "scale": m.zeros(7)}):
+            with pytest.raises((ValueError, RuntimeError), match="scale|more"):
+                net.load_state_dict(state)
+        for place in ("cuda", m.device("cuda", 0)):
+            with pytest.raises(RuntimeError if m is ours else (AssertionError, RuntimeError)):
+                net.to(place)
+        with pytest.raises(RuntimeError if m is ours else (AssertionError, RuntimeError)):
+            net.cuda()
+        with pytest.raises(NotImplementedError):
+            m.nn.Module()(1)
+
+
+INIT = {
+    "nn.init.zeros_": lambda m, x: m.nn.init.zeros_(x),
+    "nn.init.ones_": lambda m, x: m.nn.init.ones_(x),
+    "nn.init.constant_": lambda m, x: m.nn.init.constant_(x, 2.5),
+    "nn.init._calculate_fan_in_and_fan_out": lambda m, x: m.nn.init._calculate_fan_in_and_fan_out(x),
+}
+
+
+@pytest.mark.parametrize("name", INIT)
+def test_init(agree, inputs, name):
+    for x in inputs.floats:
+        agree(lambda m, y: INIT[name](m, y.detach()), x)

@@ -1,0 +1,211 @@
+"""What every optimizer is: parameters in groups, their state, and steps over all of them at once.
+
+The parameters of a group are moved into one flat array, and so are their gradients and moments at each step: an update is
+then a few passes over one array in pieces that fit the cache, whatever the number of parameters. Each parameter remains a
+view of its part, under its own name and shape.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .dtypes import as_array
+from .engine import mark_written
+from .tensor import Tensor
+from .threads import in_parts
+
+PIECE = 1 << 16  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
+
+
+class Flat:
+    """The parameters of one group as one array, their gradients as another, and an array for each moment."""
+
+    def __init__(self, params: list[Tensor], moments: tuple[str, ...]):
+        dtypes = {p.dtype for p in params}
+        if len(dtypes) != 1:
+            raise ValueError(f"the parameters of one group must have one dtype, not {', '.join(sorted(map(str, dtypes)))}")
+        ends = np.cumsum([p.numel() for p in params]).tolist()
+        self.parts = [slice(end - p.numel(), end) for p, end in zip(params, ends, strict=True)]
+        self.params, self.steps = params, [0] * len(params)
+        self.data, self.grad, *rest = (np.zeros(ends[-1], params[0].dtype) for _ in range(2 + len(moments)))
+        self.moments = dict(zip(moments, rest, strict=True))
+        self.views: list[Any] = [None] * len(params)
+        self.adopt()
+
+    def adopt(self) -> None:
+        """Move parameters into the flat array: all at first, later those that somebody gave another array."""
+        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
+            if p.array is not self.views[i]:
+                self.data[part] = p.array.reshape(-1)
+                p.array = self.views[i] = self.data[part].reshape(p.shape)
+
+    def check(self) -> None:
+        """Refuse a step that could not be taken whole."""
+        for p in self.params:
+            if p.array.dtype != self.data.dtype:
+                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {self.data.dtype}: make a new one")
+            if p.grad is not None and p.grad.array.shape != p.array.shape:
+                raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
+
+    def gather(self) -> Iterator[tuple[slice, int]]:
+        """Bring in the gradients; yield (part of the flat arrays, its step count, from 1) for all that have one.
+
+        Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
+        """
+        self.adopt()
+        in_parts(self._copy, self.params, self.parts, numbers=self.grad.size)
+        start, stop, count = 0, 0, 0
+        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
+            if p.grad is None:
+                continue
+            self.steps[i] += 1
+            if (part.start, self.steps[i]) != (stop, count):
+                if stop > start:
+                    yield slice(start, stop), count
+                start, count = part.start, self.steps[i]
+            stop = part.stop
+        if stop > start:
+            yield slice(start, stop), count
+
+    def _copy(self, params: list[Tensor], parts: list[slice]) -> None:
+        for p, part in zip(params, parts, strict=True):
+            if p.grad is not None:
+                self.grad[part] = p.grad.array.reshape(-1)
+
+
+class Optimizer:
+    """Parameters in groups, each a dict with its own options, as torch.optim.Optimizer.
+
+    `params`: tensors, or dicts with "params" and options of their own. A parameter whose grad is None is skipped entirely;
+    one whose grad is zero still decays and moves by its momentum. `zero_grad()` sets None by default. A step in which no
+    parameter has a gradient warns: an optimizer knows the parameters of the model it was made for, not those of the next.
+    """
+
+    moments: tuple[str, ...] = ()
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        if callable(getattr(params, "parameters", None)):
+            raise TypeError(f"an optimizer takes parameters, not a {type(params).__name__}: pass model.parameters()")
+        given = list(params)
+        if not given:
+            raise ValueError("the optimizer got no parameters")
+        groups = given if isinstance(given[0], dict) else [{"params": given}]
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self._flat: list[Flat | None] = []
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            if not isinstance(p, Tensor) or p.node is not None or not p.requires_grad:
+                raise ValueError("an optimizer takes leaf tensors that require a gradient")
+            if hasattr(p, "materialize"):
+                raise ValueError("a lazy layer has no parameters yet: call the model once before the optimizer is made")
+            if id(p) in known:
+                raise ValueError(f"a parameter of shape {p.shape} is listed twice: it would be stepped twice")
+            known.add(id(p))
+        self.param_groups.append({**self.defaults, **group, "params": params})
+        self._flat.append(Flat(params, self.moments) if params else None)
+        if params and (start := self.first(self.param_groups[-1])):
+            for moment in self._flat[-1].moments.values():  # type: ignore[union-attr]
+                moment[...] = start
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad.array[...] = 0
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        for group, flat in self._checked():
+            for part, count in flat.gather():
+                work = partial(self._in_pieces, group, count)
+                arrays = [a[part] for a in (flat.data, flat.grad, *flat.moments.values())]
+                in_parts(work, *arrays, numbers=arrays[0].size)
+            mark_written(flat.data)
+
+    def _in_pieces(self, group: dict[str, Any], step: int, *arrays: np.ndarray) -> None:
+        for at in range(0, arrays[0].size, PIECE):
+            self.update(group, step, *[a[at : at + PIECE] for a in arrays])
+
+    def _checked(self) -> list[tuple[dict[str, Any], Flat]]:
+        """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
+        pairs = [(group, flat) for group, flat in zip(self.param_groups, self._flat, strict=True) if flat is not None]
+        for _, flat in pairs:
+            flat.check()
+        if not any(p.grad is not None for _, flat in pairs for p in flat.params):
+            warnings.warn("step() moved nothing: no parameter has a gradient. backward() comes first; and to a model that was "
+                          "built again belongs an optimizer that is built again", stacklevel=3)  # fmt: skip
+        return pairs
+
+    def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
+        """Change p in place, elementwise; g may be overwritten."""
+        raise NotImplementedError(f"{type(self).__name__} defines no update")
+
+    def kept(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Those of the moments that a group with these options uses."""
+        return self.moments
+
+    def first(self, group: dict[str, Any]) -> float | None:
+        """What the moments hold before the first step, if that is part of the state; else they hold 0."""
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {index: {"step", moments ...}}, "param_groups": [...]}, in PyTorch's layout; tensors share memory."""
+        state, groups, index = {}, [], 0
+        for group, flat in zip(self.param_groups, self._flat, strict=True):
+            numbers = range(index, index + len(group["params"]))
+            groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(numbers)})
+            for i, number in enumerate(numbers):
+                if flat is not None and (flat.steps[i] or self.first(group) is not None):
+                    views = {name: Tensor(flat.moments[name][flat.parts[i]].reshape(flat.params[i].shape))
+                             for name in self.kept(group)}  # fmt: skip
+                    state[number] = {"step": flat.steps[i], **views}
+            index += len(numbers)
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` of an optimizer over the same parameters returned. Checked before anything is written."""
+        self._write_state(*self._read_state(state_dict))
+
+    def _read_state(self, state_dict: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[int, dict[str, Any]]]:
+        """The groups and the state, if they fit. A moment without a step count, as PyTorch saves for SGD, has seen one step."""
+        groups = state_dict["param_groups"]
+        for name in ("amsgrad", "maximize"):
+            if any(group.get(name) for group in groups):
+                raise ValueError(f"the state was saved with {name}=True, which no optimizer here has")
+        sizes, own = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
+        if sizes != own:
+            raise ValueError(f"the state has parameter groups of sizes {sizes}, this optimizer {own}")
+        state = {int(number): {"step": 1, **entry} for number, entry in state_dict["state"].items()}
+        params = [p for group in self.param_groups for p in group["params"]]
+        options = [{**a, **b} for a, b in zip(self.param_groups, groups, strict=True) for _ in a["params"]]
+        for number, entry in state.items():
+            if not 0 <= number < len(params):
+                raise ValueError(f"the state has a parameter {number}, this optimizer has 0 to {len(params) - 1}")
+            for name in self.kept(options[number]):
+                if entry.get(name) is None or as_array(entry[name]).shape != params[number].shape:
+                    raise ValueError(f"the state of parameter {number} has no {name} of shape {params[number].shape}")
+        return groups, state
+
+    def _write_state(self, groups: list[dict[str, Any]], state: dict[int, dict[str, Any]]) -> None:
+        for group, new in zip(self.param_groups, groups, strict=True):
+            group.update({k: v for k, v in new.items() if k != "params"})
+        places = [(flat, i, self.first(group)) for group, flat in zip(self.param_groups, self._flat, strict=True)
+                  if flat is not None for i in range(len(flat.params))]  # fmt: skip
+        for number, (flat, i, first) in enumerate(places):
+            entry = state.get(number, {"step": 0})
+            flat.steps[i] = int(entry["step"])
+            for name, moment in flat.moments.items():
+                moment[flat.parts[i]] = as_array(entry[name]).reshape(-1) if name in entry else first or 0

@@ -1,0 +1,54 @@
+"""torch.autograd: gradients of single tensors, and the switches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine import enable_grad, no_grad, state
+from ..higher import grad
+from ..nonfinite import detect_anomaly
+from ..tensor import Tensor
+from .unsupported import lookup, refused_class
+
+__all__ = ["Function", "Variable", "detect_anomaly", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+Function = refused_class("torch.autograd.Function", "write an op: @op of tinygrad_tf.engine returns a value and its rule")
+
+
+def Variable(data: Any, requires_grad: bool = False) -> Tensor:
+    """The older name for a tensor that may require a gradient: the same memory."""
+    return Tensor(data, requires_grad)
+
+
+def inference_mode(mode: Any = True) -> Any:
+    """As no_grad, a context manager and a decorator. `inference_mode(False)` records again."""
+    if callable(mode):
+        return no_grad()(mode)
+    return no_grad() if mode else enable_grad()
+
+
+class set_grad_enabled(no_grad):
+    """Record or not, from here on; as a context manager or decorator, inside alone."""
+
+    def __new__(cls, mode: bool) -> Any:
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool):
+        super().__init__()
+        self.value = bool(mode)
+        self.before.append(state.recording)
+        state.recording = self.value
+
+    def __call__(self, function: Any) -> Any:
+        state.recording = self.before.pop()
+        return super().__call__(function)
+
+    def __enter__(self) -> Any:
+        state.recording = self.value  # what was before is noted already
+        return self
+
+    def _recreate_cm(self) -> Any:
+        return type(self)(self.value)
+
+
+__getattr__ = lookup("torch.autograd")

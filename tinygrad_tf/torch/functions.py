@@ -1,0 +1,127 @@
+"""`torch.cos(x)` is `x.cos()`: one table makes the functions from the methods. Below it, those that are no method."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import functions
+from ..dtypes import as_array
+from ..einsum import einsum
+from ..functions import cat, concat, concatenate, stack
+from ..tensor import Tensor
+
+__all__ = [
+    "broadcast_tensors", "cat", "clamp", "concat", "concatenate", "dot", "einsum", "equal", "histogram", "hstack",
+    "is_floating_point", "is_tensor", "meshgrid", "mv", "numel", "stack", "vstack", "where",
+]  # fmt: skip
+
+METHODS = """
+    abs add addmm all allclose amax amin any argmax argmin argsort bitwise_not bmm ceil chunk clamp clip clone cos cumsum
+    detach diagonal div divide eq exp flatten flip floor floor_divide gather ge gt index_add index_fill index_select isclose
+    isfinite isinf isnan le log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
+    masked_fill masked_select matmul max maximum mean min minimum mm mul multiply narrow ne neg negative nonzero norm numel
+    outer permute pow prod reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter scatter_add select
+    sigmoid sign sin softmax sort split sqrt square squeeze std sub subtract sum swapaxes t take tanh tile topk transpose
+    tril triu true_divide unbind unique unsqueeze var
+""".split()  # noqa: SIM905
+Histogram = namedtuple("Histogram", "hist bin_edges")
+SECOND = ("other", "exponent", "mat2", "vec2", "value")  # PyTorch's names of a second operand, which is positional here
+
+
+def _function(name: str) -> Callable:
+    method = getattr(Tensor, name)
+
+    def call(input: Any, *args: Any, **settings: Any) -> Any:
+        for key in SECOND[: len(SECOND) - (name in ("index_fill", "masked_fill", "scatter"))]:
+            if key in settings:
+                args = (*args, settings.pop(key))
+        if not isinstance(input, Tensor) and not any(isinstance(a, Tensor) for a in args):
+            raise TypeError(f"torch.{name} takes a tensor, not {type(input).__name__}: torch.as_tensor() makes one")
+        return method(input, *args, **settings)
+
+    call.__name__, call.__doc__ = name, method.__doc__
+    call.__wrapped__ = method  # type: ignore[attr-defined]  # for whoever asks for its signature
+    return call
+
+
+TABLE = {name: _function(name) for name in METHODS}
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    return Tensor.add(input, other if alpha == 1 else other * alpha)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    return Tensor.sub(input, other if alpha == 1 else other * alpha)
+
+
+TABLE.update(add=add, sub=sub, subtract=sub, absolute=TABLE["abs"])
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    return input.clamp(min, max)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """input where the condition holds, else other; with the condition alone, the places where it holds."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    return functions.where(condition, input, other)
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    return input.equal(other)
+
+
+def is_tensor(obj: Any) -> bool:
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    return input.is_floating_point()
+
+
+def numel(input: Tensor) -> int:
+    return input.numel()
+
+
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """(n,), (n,) -> ()"""
+    if input.ndim != 1 or input.shape != tensor.shape:
+        raise RuntimeError(f"dot: two vectors of one length, not {input.shape} and {tensor.shape}")
+    return (input * tensor).sum()
+
+
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    return input @ vec
+
+
+def vstack(tensors: Any) -> Tensor:
+    return cat([x if x.ndim > 1 else x.reshape(1, -1) for x in tensors], 0)
+
+
+def hstack(tensors: Any) -> Tensor:
+    return cat([x if x.ndim else x.reshape(1) for x in tensors], 1 if tensors[0].ndim > 1 else 0)
+
+
+def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
+    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    return [x.expand(shape) for x in tensors]
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """The coordinates of a grid: one tensor for each axis, all of the shape of the grid."""
+    axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors)
+    return tuple(Tensor(x.copy()) for x in np.meshgrid(*(as_array(x) for x in axes), indexing=indexing))  # type: ignore[call-overload]
+
+
+def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """(hist, bin_edges): how many numbers lie in each bin; the last bin holds its right edge."""
+    edges = as_array(bins) if isinstance(bins, Tensor) else bins
+    weights = None if weight is None else as_array(weight).reshape(-1)
+    hist, found = np.histogram(input.array.reshape(-1), edges, range, density, weights)
+    return Histogram(Tensor(hist.astype(input.dtype)), Tensor(found.astype(input.dtype)))
