@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tinygrad_tf import Tensor, activations, fused, manual_seed, nn, optim, threads
+from tinygrad_tf import Tensor, activations, fused, manual_seed, nn, optim, optimizer, threads
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 
 
@@ -26,7 +26,7 @@ def everything(monkeypatch):
     """Cut even the smallest arrays, into pieces that do not come out even."""
     monkeypatch.setattr(threads, "WORTH", 1)
     monkeypatch.setattr(activations, "PIECE", 100)
-    monkeypatch.setattr(optim, "PIECE", 100)
+    monkeypatch.setattr(optimizer, "PIECE", 100)
 
 
 def steps(count, **settings):

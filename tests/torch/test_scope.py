@@ -205,7 +205,7 @@ def test_a_summary_writer_writes_a_table(tmp_path):
         writer.flush()
         writer.add_scalars("Loss", {"a": 1, "b": 2}, 4)
     SummaryWriter(tmp_path / "new" / "logs").close()
-    rows = list(csv.DictReader((tmp_path / "new" / "logs" / "scalars.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "new" / "logs" / "scalars.csv").read_text().splitlines()))
     assert [(row["step"], row["tag"], row["value"]) for row in rows] == [
         ("3", "Loss/train", "1.5"),
         ("4", "Loss/a", "1.0"),
@@ -311,8 +311,7 @@ def test_categorical(agree, oracle, p):
         ]
 
     for by in ("probs", "logits"):
-        if by == "logits" or 0.0 not in p:
-            agree(f, by, rtol=1e-4, atol=1e-5)
+        agree(f, by, rtol=1e-4, atol=1e-5)
     drawn = torch.distributions.Categorical(torch.tensor(p, dtype=torch.float32)).sample((4000,))
     expected = oracle.distributions.Categorical(oracle.tensor(p, dtype=oracle.float32))
     assert tuple(drawn.shape) == (4000, *expected.batch_shape)

@@ -23,7 +23,8 @@ class Categorical:
             if probs.ndim < 1 or (probs < 0).any() or not probs.isfinite().all():
                 raise ValueError("Categorical: probs are finite, not negative, with at least one axis")
             self.probs = probs / probs.sum(-1, keepdim=True)
-            self.logits = self.probs.log()
+            eps = float(np.finfo(self.probs.dtype).eps)
+            self.logits = self.probs.clamp(eps, 1 - eps).log()  # as in PyTorch: no logarithm is infinite
         else:
             self.logits = logits - logits.logsumexp(-1, keepdim=True)
             self.probs = self.logits.softmax(-1)
