@@ -230,18 +230,19 @@ def _(block_by_hand, settings, walk):
 
 @app.cell(hide_code=True)
 def _(block, mo, np, stream, y):
+    masked_h = (stream + block.attn(block.attn_norm(stream), causal=True)).array[0]
     masked = block(stream, causal=True).array[0]
     _t = lambda row: f"({row[0]:.3f}, {row[1]:.3f})".replace("-", "−")
     assert np.allclose(masked[2], y[2])
     mo.md(f"""
-    With the mask, “the” sees itself alone: all of its weight, so it reads its own normalised row and leaves as
-    {_t(masked[0])}. “cat” leaves as {_t(masked[1])}. “sat” is the same in both, {_t(masked[2])}: as the last word it saw
+    With the mask, “the” sees itself alone: all of its weight, so it reads its own normalised row, holds {_t(masked_h[0])}
+    after the first sum and leaves as {_t(masked[0])}. “cat” leaves as {_t(masked[1])}. “sat” is the same in both, {_t(masked[2])}: as the last word it saw
     everything anyway.
 
     The graph of the block says which way the numbers went. The orange line from x to y passes through two sums and nothing
     else.
     """)
-    return (masked,)
+    return masked, masked_h
 
 
 @app.cell
@@ -374,6 +375,7 @@ def _(
     h,
     inner,
     masked,
+    masked_h,
     read,
     rms,
     scores,
@@ -400,6 +402,7 @@ def _(
         "S24 hidden sums of “the”, step 6": sums[0],
         "S24 feed-forward update": update,
         "S24 y, step 7": y,
+        "S24 masked: “the” after attention": masked_h[0],
         "S24 masked: “the” leaves as": masked[0],
         "S24 masked: “sat” is unchanged": bool(abs(masked[2] - y[2]).max() < 1e-14),
         "S24 sums of weights, mask before and after the softmax": sums_of_rows,

@@ -13,6 +13,7 @@ EXPECTED = {
     "S24 hidden sums of “the”, step 6": ([1.357, -0.959, -0.398, 1.755], 5e-4),
     "S24 feed-forward update": ([[0.679, -0.877], [0.395, -0.789], [0.426, -0.852]], 5e-4),
     "S24 y, step 7": ([[2.744, -0.272], [1.735, 1.203], [2.284, 1.611]], 5e-4),
+    "S24 masked: “the” after attention": ([2.414, 0], 5e-4),
     "S24 masked: “the” leaves as": ([3.121, -0.707], 5e-4),
     "S24 masked: “sat” is unchanged": (True, 0),
     "S25 block": ([[5, 768], [5, 768]], 0),
