@@ -236,8 +236,8 @@ def _(block, mo, np, stream, y):
     assert np.allclose(masked[2], y[2])
     mo.md(f"""
     With the mask, “the” sees itself alone: all of its weight, so it reads its own normalised row, holds {_t(masked_h[0])}
-    after the first sum and leaves as {_t(masked[0])}. “cat” leaves as {_t(masked[1])}. “sat” is the same in both, {_t(masked[2])}: as the last word it saw
-    everything anyway.
+    after the first sum and leaves as {_t(masked[0])}. “cat” leaves as {_t(masked[1])}. “sat” is the same in both,
+    {_t(masked[2])}: as the last word it saw everything anyway.
 
     The graph of the block says which way the numbers went. The orange line from x to y passes through two sums and nothing
     else.
