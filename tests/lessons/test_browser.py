@@ -109,7 +109,7 @@ def test_a_lesson_shows_what_its_script_prints_on_a_desk_and_on_a_phone_by_day_a
         else:
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size({"width": width, "height": 900})
-            page.reload()
+            page.wait_for_function("document.body.classList.contains('dark')")
         shown = [" ".join(line.split()) for line in whole(page)]
         assert shown == numbers[-len(shown) :]
         assert page.title() == f"{lesson.number} · {lesson.title}"
