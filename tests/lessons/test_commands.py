@@ -139,7 +139,7 @@ def test_a_clone_has_a_folder_of_its_own_and_a_wheel_has_none(tmp_path, monkeypa
     [
         (["check", "9"], "there is no lesson 9; the lessons are 1"),
         (["lessons", "9"], "there is no lesson 9; the lessons are 1"),
-        (["check", "one"], "'number'"),
+        (["check", "one"], "valid integer"),
         (["check", "--in", ""], "empty"),
         (["check", "--in", "file"], "is not a folder"),
         (["check", "--nothing"], "No such option"),
