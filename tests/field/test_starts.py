@@ -80,10 +80,13 @@ def test_with_a_home_that_cannot_be_written(tmp_path, ordinary):
     assert list(home.iterdir()) == list((tmp_path / "work").iterdir()) == []
 
 
-DEPRECATED = ["-W", "ignore::DeprecationWarning"]  # old releases of typer with a newer click
+# The lowest typer and matplotlib use names that click and pyparsing have given up since; nothing else may warn.
+OTHERS = ["ignore:'click.utils.:DeprecationWarning", "ignore::DeprecationWarning:matplotlib._fontconfig_pattern",
+          "ignore::DeprecationWarning:matplotlib._mathtext"]  # fmt: skip
+STRICT = [word for rule in ("error", *OTHERS) for word in ("-W", rule)]
 
 
-@pytest.mark.parametrize("options", [[], ["-W", "error", *DEPRECATED], ["-O"]], ids=["plain", "-W error", "-O"])
+@pytest.mark.parametrize("options", [[], STRICT, ["-O"]], ids=["plain", "-W error", "-O"])
 def test_the_commands_start_anywhere(tmp_path, options):
     folder = tmp_path / "mes modèles 漢"
     folder.mkdir()

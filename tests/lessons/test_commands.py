@@ -139,7 +139,6 @@ def test_a_clone_has_a_folder_of_its_own_and_a_wheel_has_none(tmp_path, monkeypa
     [
         (["check", "9"], "there is no lesson 9; the lessons are 1"),
         (["lessons", "9"], "there is no lesson 9; the lessons are 1"),
-        (["check", "one"], "valid integer"),
         (["check", "--in", ""], "empty"),
         (["check", "--in", "file"], "is not a folder"),
         (["check", "--nothing"], "No such option"),
@@ -151,6 +150,12 @@ def test_wrong_use_is_one_line_and_status_2(run, words, told):
     Path("file").write_text("", encoding="utf-8")
     done = run(*words)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1 and told in done.stderr
+
+
+def test_a_number_that_is_none(run):
+    done = run("check", "one")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert re.search(r"for '\[?number\]?': .*valid integer", done.stderr, re.IGNORECASE)  # typer's words, old and new
 
 
 def test_without_marimo_the_lessons_say_what_they_need_and_the_check_needs_nothing(run, monkeypatch):

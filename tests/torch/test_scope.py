@@ -139,7 +139,7 @@ def test_bfloat16_is_a_name():
         lambda: torch.set_default_dtype(torch.bfloat16),
         lambda: torch.arange(3, dtype=torch.bfloat16),
     ):
-        with pytest.raises((NotImplementedError, TypeError), match="bfloat16|float32"):
+        with pytest.raises(NotImplementedError, match="float32"):
             f()
     assert torch.ones(2, dtype=torch.float16).dtype == torch.half
     with pytest.raises(NotImplementedError, match="the default dtype is float32"):

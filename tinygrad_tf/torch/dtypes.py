@@ -34,6 +34,10 @@ half, double, short, long = float16, float64, int16, int64
 BUILTIN_NAMES = {"float": float32, "int": int32, "bool": bool_}  # torch.float: these would hide Python's own in this file
 
 
+class _Unsupported(NotImplementedError, RecursionError):
+    """Of what an object's `dtype` raises, older releases of NumPy pass on RecursionError alone."""
+
+
 class _BFloat16:
     """A name to compare with and to write into configurations. Whoever makes a tensor with it is told what to take."""
 
@@ -41,7 +45,7 @@ class _BFloat16:
 
     @property
     def dtype(self) -> Any:  # what NumPy asks a dtype for
-        raise NotImplementedError("NumPy has no bfloat16: use float32, as autocast on this CPU does")
+        raise _Unsupported("NumPy has no bfloat16: use float32, as autocast on this CPU does")
 
     def __repr__(self) -> str:
         return "bfloat16"
