@@ -23,7 +23,7 @@ from . import progress
 from .answers import functions
 from .answers import source as text_of
 from .catalogue import FOLDER, Lesson
-from .exercise import MISSING
+from .exercise import MISSING, SLOW
 from .runner import ABSENT
 
 LIMIT = 10.0  # seconds for each exercise
@@ -102,7 +102,7 @@ class _Process:
 
     def results(self, limit: float) -> Iterator[Result]:
         """Results until the process ends; if it ends in the middle of something, the last one says so."""
-        running, printed, deadline, slow = None, "", time.monotonic() + START, "does every loop come to its end?"
+        running, printed, deadline, slow = None, "", time.monotonic() + START, SLOW
         while True:
             try:
                 event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))

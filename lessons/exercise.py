@@ -22,6 +22,7 @@ from tinygrad_tf import manual_seed
 from .compare import difference, misfit, same, words
 
 MISSING = "not written yet"
+SLOW = "does every loop come to its end?"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Exercise:
     tolerance: float = 1e-6
     use: Callable[..., Any] | None = None
     long: int = 0
-    slow: str = "does every loop come to its end?"
+    slow: str = SLOW
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,13 @@ def _judge(exercise: Exercise, function: Callable[..., Any], reference: Callable
             if all(agree(a, b, arguments) for a, b in zip(mine, theirs)):
                 return Verdict(False, wrong.hint)
     names = parameters(reference)
-    for case, got, want in zip(before, mine, expected):
-        given = ", ".join(words(value, name) for value, name in zip(case, names(len(case))))
+    told = [", ".join(words(value, name) for value, name in zip(case, names(len(case)))) for case in before]
+    for given, got, want in zip(told, mine, expected):
         if got.error is not None and type(got.error) is not type(want.error):
             return Verdict(False, f"{raised(got.error, function)}, for {given}")
     none_is_an_answer = any(want.error is None and want.result is None for want in expected) and any(
         got.result is not None for got in mine)  # fmt: skip
-    for case, got, want in zip(before, mine, expected):
-        given = ", ".join(words(value, name) for value, name in zip(case, names(len(case))))
+    for case, given, got, want in zip(before, told, mine, expected):
         if want.error is None and got.result is None and want.result is not None and not none_is_an_answer:
             return Verdict(False, f"returns nothing, for {given}: is a `return` missing?")
         if want.error is not None and got.error is None:

@@ -428,7 +428,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def added(x: Any, axis: tuple[int, ...], keepdims: bool = False) -> Any:
-    """np.sum over axes counted from 0; in float64 where many float32 go into one, since NumPy may add them one after another."""
+    """np.sum over axes counted from 0; in float64 where many float32 go into one, as NumPy may add them one by one."""
     if type(x) is np.ndarray and x.size > MANY and x.dtype == FLOAT32 and math.prod([x.shape[i] for i in axis]) > MANY:
         return np.sum(x, axis=axis, keepdims=keepdims, dtype=FLOAT64).astype(FLOAT32)
     return np.sum(x, axis=axis, keepdims=keepdims)

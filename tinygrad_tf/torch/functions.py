@@ -15,18 +15,18 @@ from ..functions import cat, concat, concatenate, stack
 from ..tensor import Tensor
 
 __all__ = [
-    "broadcast_tensors", "cat", "clamp", "concat", "concatenate", "dot", "einsum", "equal", "histogram", "hstack",
-    "is_floating_point", "is_tensor", "meshgrid", "mv", "numel", "stack", "vstack", "where",
+    "broadcast_tensors", "cat", "concat", "concatenate", "dot", "einsum", "histogram", "hstack", "is_tensor", "meshgrid", "mv",
+    "stack", "vstack", "where",
 ]  # fmt: skip
 
 METHODS = """
     abs add addmm all allclose amax amin any argmax argmin argsort bitwise_not bmm ceil chunk clamp clip clone cos cumsum
-    detach diagonal div divide eq exp flatten flip floor floor_divide gather ge gt index_add index_fill index_select isclose
-    isfinite isinf isnan le log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
-    masked_fill masked_select matmul max maximum mean min minimum mm mul multiply narrow ne neg negative nonzero norm numel
-    outer permute pow prod reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter scatter_add select
-    sigmoid sign sin softmax sort split sqrt square squeeze std sub subtract sum swapaxes t take tanh tile topk transpose
-    tril triu true_divide unbind unique unsqueeze var
+    detach diagonal div divide eq equal exp flatten flip floor floor_divide gather ge gt index_add index_fill index_select
+    is_floating_point isclose isfinite isinf isnan le log log10 log1p log2 log_softmax logical_and logical_not logical_or
+    logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean min minimum mm mul multiply narrow ne neg
+    negative nonzero norm numel outer permute pow prod reciprocal relu remainder repeat_interleave reshape roll round rsqrt
+    scatter scatter_add select sigmoid sign sin softmax sort split sqrt square squeeze std sub subtract sum swapaxes t take
+    tanh tile topk transpose tril triu true_divide unbind unique unsqueeze var
 """.split()  # noqa: SIM905
 Histogram = namedtuple("Histogram", "hist bin_edges")
 SECOND = ("other", "exponent", "mat2", "vec2", "value")  # PyTorch's names of a second operand, which is positional here
@@ -62,10 +62,6 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 TABLE.update(add=add, sub=sub, subtract=sub, absolute=TABLE["abs"])
 
 
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    return input.clamp(min, max)
-
-
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, else other; with the condition alone, the places where it holds."""
     if input is None and other is None:
@@ -73,20 +69,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return functions.where(condition, input, other)
 
 
-def equal(input: Tensor, other: Tensor) -> bool:
-    return input.equal(other)
-
-
 def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
-
-
-def is_floating_point(input: Tensor) -> bool:
-    return input.is_floating_point()
-
-
-def numel(input: Tensor) -> int:
-    return input.numel()
 
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:

@@ -159,6 +159,11 @@ def figure(
     return decorate
 
 
+def numbered(frames: list[Figure], pool: dict[str, int]) -> list[list[int]]:
+    """Each frame's HTML as the numbers of its lines in `pool`, which grows: neighbouring frames differ in few lines."""
+    return [[pool.setdefault(line, len(pool)) for line in frame.html().split("\n")] for frame in frames]
+
+
 def sheet(name: str) -> str:
     """A file that stands beside this one."""
     return (files(__package__) / name).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .figure import Control, Interactive, sheet
+from .figure import Control, Interactive, numbered, sheet
 
 
 def controls(figure: Interactive) -> Any:
@@ -42,15 +42,15 @@ def _widget(figure: Interactive, settings: dict[str, Any]) -> Any:
 
     class Walk(anywidget.AnyWidget):
         _esm = sheet("walk.js") + (
-            "\nconst frames = (model) => model.get('frames').map((its) => its.map((i) => model.get('pool')[i]).join('\\n'));"
             "\nexport default { render({ model, el }) { el.classList.add('tf-root'); "
-            "walk(el, frames(model), model.get('step'), (i) => { model.set('step', i); model.save_changes(); }); } };\n"
+            "walk(el, texts(model.get('frames'), model.get('pool')), model.get('step'), "
+            "(i) => { model.set('step', i); model.save_changes(); }); } };\n"
         )
         _css = sheet("figure.css")
-        pool = traitlets.List(traitlets.Unicode()).tag(sync=True)  # each line once: neighbouring frames differ in few
+        pool = traitlets.List(traitlets.Unicode()).tag(sync=True)
         frames = traitlets.List(traitlets.List(traitlets.Int())).tag(sync=True)
         step = traitlets.Int(0).tag(sync=True)
 
     pool: dict[str, int] = {}
-    frames = [[pool.setdefault(line, len(pool)) for line in frame.html().split("\n")] for frame in figure.frames(**settings)]
+    frames = numbered(figure.frames(**settings), pool)
     return Walk(pool=list(pool), frames=frames)

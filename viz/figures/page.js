@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const chosen = data.controls.map((control) => control.at);
 const here = () => {
   const index = data.controls.reduce((sum, control, i) => sum * control.count + chosen[i], 0);
-  return data.states[index].map((lines) => lines.map((line) => data.pool[line]).join("\n"));
+  return texts(data.states[index], data.pool);
 };
 const walker = walk(document.getElementById("walk"), here(), 0, () => {});
 for (const input of document.querySelectorAll("[data-control]")) {

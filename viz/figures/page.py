@@ -1,8 +1,6 @@
 """A figure as one HTML file that opens from disk and asks for nothing: each state of its controls was computed by the engine.
 
 A figure with a formula in place of a grid (`Interactive.page`) brings a script that computes it.
-
-Neighbouring states differ in few lines, so a page holds each line once, and each frame as the numbers of its lines.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .figure import Control, Interactive, sheet
+from .figure import Control, Interactive, numbered, sheet
 
 
 def save(figure: Interactive, path: Any) -> None:
@@ -47,10 +45,7 @@ def page(figure: Interactive) -> str:
 def states(figure: Interactive) -> dict[str, Any]:
     """{"controls": …, "pool": the different lines, "states": for each setting, in the order of `grid`, its frames as lines}."""
     pool: dict[str, int] = {}
-    states = [
-        [[pool.setdefault(line, len(pool)) for line in frame.html().split("\n")] for frame in figure.frames(**settings)]
-        for settings in figure.grid(steps=False)
-    ]
+    states = [numbered(figure.frames(**settings), pool) for settings in figure.grid(steps=False)]
     controls = [
         {"count": len(control.grid), "at": control.grid.index(control.value), "words": [_word(value) for value in control.grid]}
         for control in _moved(figure)

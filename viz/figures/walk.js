@@ -1,3 +1,6 @@
+// The texts of frames that are kept as the numbers of their lines in a pool.
+const texts = (frames, pool) => frames.map((lines) => lines.map((line) => pool[line]).join("\n"));
+
 // Walks through the frames of a figure: buttons, a range, arrow keys, play, and a click on what carries data-step.
 // frames: a list of HTML texts that the engine made. Returns {show(i), replace(frames)}.
 function walk(root, frames, start, moved) {
