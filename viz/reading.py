@@ -107,17 +107,17 @@ def lens(reading: Reading, labels: Sequence[Any], vocabulary: Callable[[int], An
                                    getattr(vocabulary, "__getitem__", None)) if each is not None)  # fmt: skip
     names, t = list(said), next(iter(said.values())).shape[0]
     _check_labels(labels, t)
-    said_words = [shown(words(int(token))) for p in said.values() for token in p.argmax(-1)]
-    wide = max(0.5, 0.11 * max(map(len, said_words)))  # inches a column
+    cells = [[shown(words(int(token))) for token in p.argmax(-1)] for p in said.values()]
+    wide = max(0.5, 0.11 * max(len(cell) for row in cells for cell in row))  # inches a column
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         best = np.stack([p.max(-1) for p in said.values()])
         image = axes.imshow(best, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower")
-        for i, p in enumerate(said.values()):
-            for j, token in enumerate(p.argmax(-1)):
+        for i, row in enumerate(cells):
+            for j, cell in enumerate(row):
                 ink = "white" if best[i, j] > 0.55 else "black"
-                axes.text(j, i + 0.14, shown(words(int(token))), ha="center", va="center", color=ink, parse_math=False)
+                axes.text(j, i + 0.14, cell, ha="center", va="center", color=ink, parse_math=False)
                 axes.text(j, i - 0.28, f"{best[i, j]:.2f}", ha="center", va="center", color=ink, fontsize=7)
         axes.set_yticks(range(len(names)), ["embedding", *(f"after {name}" for name in names[1:])])
         _across(axes, [shown(label) for label in labels], wide)
