@@ -45,7 +45,7 @@ def test_NS_04_choosing_first_gives_the_exact_gradient_where_choosing_last_gives
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert slope(safe, 16.0, 0.0) == [0.125, 0.5]
-    assert "Choose\n    a safe input first" in where.__doc__
+    assert "Choose a safe input first" in " ".join(where.__doc__.split())
 
     def plain(x):
         return where(x == 0, x / 2, x.sqrt() + 1)
