@@ -11,6 +11,7 @@ import numpy as np
 
 from . import ops, special
 from .engine import op, plain
+from .kernels import fast
 from .threads import in_parts
 
 PIECE = 1 << 16  # numbers
@@ -18,6 +19,7 @@ PIECE = 1 << 16  # numbers
 
 def _in_pieces(formula, *arrays):
     """formula(*arrays), elementwise into the last ones, piece by piece: a long formula then meets each in the core's cache."""
+    arrays = tuple([a.reshape(-1) for a in arrays])
     size = arrays[0].size
     if size <= PIECE:
         formula(*arrays)
@@ -28,7 +30,7 @@ def _in_pieces(formula, *arrays):
         for i in range(0, arrays[0].size, step):
             formula(*[a[i : i + step] for a in arrays])
 
-    in_parts(part, *[a.reshape(-1) for a in arrays], numbers=size)
+    in_parts(part, *arrays, numbers=size)
 
 
 def _blank(x):
@@ -44,26 +46,30 @@ def gelu(x):
     """
     below, y = _blank(x), _blank(x)
 
-    def value(x, below, y):
-        special.normal_below(x, out=below)
-        np.multiply(x, below, out=y)
-
-    def slope(g, x, below, d):
-        _square(x, d)
-        d *= -0.5
-        np.exp(d, out=d)
-        d *= x
-        d *= 1 / math.sqrt(2 * math.pi)
-        d += below
-        d *= g
-
     def rule(g):
         d = _blank(x)
-        _in_pieces(slope, g, x, below, d)
+        _in_pieces(gelu_slope, g, x, below, d)
         return (d,)
 
-    _in_pieces(value, x, below, y)
+    _in_pieces(gelu_value, x, below, y)
     return y, rule
+
+
+@fast
+def gelu_value(x, below, y):
+    special.normal_below(x, out=below)
+    np.multiply(x, below, out=y)
+
+
+@fast
+def gelu_slope(g, x, below, d):
+    _square(x, d)
+    d *= -0.5
+    np.exp(d, out=d)
+    d *= x
+    d *= 1 / math.sqrt(2 * math.pi)
+    d += below
+    d *= g
 
 
 @gelu.reference
@@ -77,7 +83,7 @@ def normal_below(x):
     return special.normal_below(plain(x)), (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
 
 
-_TANH_SCALE = math.sqrt(2 / math.pi)
+TANH_SCALE = math.sqrt(2 / math.pi)
 FAR = 100  # x^2 from which on t is 1 or -1 to every digit
 
 
@@ -87,44 +93,47 @@ def gelu_tanh(x):
 
     dx = g * ((1 + t) / 2 + x * (1 - t^2) / 2 * sqrt(2/pi) * (1 + 0.134145 x^2)).
     """
-
     t, y = _blank(x), _blank(x)
-
-    def value(x, t, y):
-        _square(x, t)
-        np.minimum(t, FAR, out=t)
-        t *= 0.044715 * _TANH_SCALE
-        t += _TANH_SCALE
-        t *= x
-        np.tanh(t, out=t)
-        np.add(t, 1, out=y)
-        y *= 0.5
-        y *= x
-
-    def slope(g, x, t, d):
-        _square(x, d)
-        np.minimum(d, FAR, out=d)
-        d *= 3 * 0.044715 * _TANH_SCALE
-        d += _TANH_SCALE
-        d *= 1 - t * t
-        d *= x
-        d += t
-        d += 1
-        d *= g
-        d *= 0.5
 
     def rule(g):
         d = _blank(x)
-        _in_pieces(slope, g, x, t, d)
+        _in_pieces(gelu_tanh_slope, g, x, t, d)
         return (d,)
 
-    _in_pieces(value, x, t, y)
+    _in_pieces(gelu_tanh_value, x, t, y)
     return y, rule
+
+
+@fast
+def gelu_tanh_value(x, t, y):
+    _square(x, t)
+    np.minimum(t, FAR, out=t)
+    t *= 0.044715 * TANH_SCALE
+    t += TANH_SCALE
+    t *= x
+    np.tanh(t, out=t)
+    np.add(t, 1, out=y)
+    y *= 0.5
+    y *= x
+
+
+@fast
+def gelu_tanh_slope(g, x, t, d):
+    _square(x, d)
+    np.minimum(d, FAR, out=d)
+    d *= 3 * 0.044715 * TANH_SCALE
+    d += TANH_SCALE
+    d *= 1 - t * t
+    d *= x
+    d += t
+    d += 1
+    d *= g
+    d *= 0.5
 
 
 @gelu_tanh.reference
 def _(x):
-    return x * 0.5 * (ops.tanh((x + x * x * x * 0.044715) * _TANH_SCALE) + 1)
+    return x * 0.5 * (ops.tanh((x + x * x * x * 0.044715) * TANH_SCALE) + 1)
 
 
 @op
@@ -135,24 +144,28 @@ def silu(x):
     """
     s, y = _blank(x), _blank(x)
 
-    def value(x, s, y):
-        _sigmoid(x, s)
-        np.multiply(x, s, out=y)
-
-    def slope(g, x, s, d):
-        np.subtract(1, s, out=d)
-        d *= x
-        d += 1
-        d *= s
-        d *= g
-
     def rule(g):
         d = _blank(x)
-        _in_pieces(slope, g, x, s, d)
+        _in_pieces(silu_slope, g, x, s, d)
         return (d,)
 
-    _in_pieces(value, x, s, y)
+    _in_pieces(silu_value, x, s, y)
     return y, rule
+
+
+@fast
+def silu_value(x, s, y):
+    _sigmoid(x, s)
+    np.multiply(x, s, out=y)
+
+
+@fast
+def silu_slope(g, x, s, d):
+    np.subtract(1, s, out=d)
+    d *= x
+    d += 1
+    d *= s
+    d *= g
 
 
 @silu.reference
@@ -170,28 +183,32 @@ def swiglu(gate, up):
         raise ValueError("gate and up must have one shape")
     s, y = _blank(gate), _blank(gate)
 
-    def value(gate, up, s, y):
-        _sigmoid(gate, s)
-        np.multiply(gate, s, out=y)
-        y *= up
-
-    def slopes(g, gate, up, s, dgate, dup):
-        np.multiply(gate, s, out=dup)
-        dup *= g
-        np.subtract(1, s, out=dgate)
-        dgate *= gate
-        dgate += 1
-        dgate *= s
-        dgate *= up
-        dgate *= g
-
     def rule(g):
         dgate, dup = _blank(gate), _blank(up)
-        _in_pieces(slopes, g, gate, up, s, dgate, dup)
+        _in_pieces(swiglu_slope, g, gate, up, s, dgate, dup)
         return dgate, dup
 
-    _in_pieces(value, gate, up, s, y)
+    _in_pieces(swiglu_value, gate, up, s, y)
     return y, rule
+
+
+@fast
+def swiglu_value(gate, up, s, y):
+    _sigmoid(gate, s)
+    np.multiply(gate, s, out=y)
+    y *= up
+
+
+@fast
+def swiglu_slope(g, gate, up, s, dgate, dup):
+    np.multiply(gate, s, out=dup)
+    dup *= g
+    np.subtract(1, s, out=dgate)
+    dgate *= gate
+    dgate += 1
+    dgate *= s
+    dgate *= up
+    dgate *= g
 
 
 @swiglu.reference

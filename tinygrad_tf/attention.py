@@ -18,10 +18,12 @@ from itertools import chain
 
 import numpy as np
 
+from .kernels import fast
 from .threads import in_parts
 
 BLOCK = 64  # queries in a block: with 32 the calls cost more, with 128 the masked half does
 KEEP = 256  # keys of a block up to which the weights stay until backward
+ALL = 1 << 40  # more than any distance
 CHUNK = 1 << 18  # scores worked on at a time: what fits a core's cache beside keys and values
 
 
@@ -40,25 +42,12 @@ def attend(q, k, v, how, scale, block, dropout, seed):
 
     def look(number, at, rows, keys):
         w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, keys], how, at, rows, keys)
-        n = w.shape[-2]
-        top = np.maximum.reduce(w, axis=-2, keepdims=True) if n else np.zeros((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
-        if any(part is not None for part in how):
-            top[top == -np.inf] = 0  # a query that may look nowhere
-        w -= top
-        np.exp(w, out=w)
-        total = np.ones((1, n), w.dtype) @ w
-        total[total == 0] = 1
-        if keep:
-            w /= total
-            saved[number] = w
-        else:
-            top += np.log(total)
-            saved[number] = top
+        logs = np.empty((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
+        weigh(*_band(how, rows, keys), _flat(logs), _flat(w))
+        saved[number] = w if keep else logs
         if dropout:
             w = w * dropped(w.shape, dropout, seed, number, w.dtype)
-        read = np.matmul(w.swapaxes(-1, -2), v[at, :, None, keys], out=_grouped(out[at, :, rows], groups))
-        if not keep:
-            read /= total.swapaxes(-1, -2)
+        np.matmul(w.swapaxes(-1, -2), v[at, :, None, keys], out=_grouped(out[at, :, rows], groups))
 
     _each(look, chunks, b * h * t * widest)
     return out, (chunks, widest, keep, saved)
@@ -80,19 +69,16 @@ def attend_back(g, q, k, v, how, scale, dropout, seed, saved, out):
     def look_back(number, at, rows, keys):
         qs, gs = _grouped(q[at, :, rows] * scale, groups), _grouped(g[at, :, rows], groups)
         ks, vs = k[at, :, None, keys], v[at, :, None, keys]
-        if keep:
-            w = kept[number]
-        else:
-            w = _scores(qs, ks, how, at, rows, keys)
-            w -= kept[number]
-            np.exp(w, out=w)
+        w = kept[number]
+        if not keep:
+            logs, w = w, _scores(qs, ks, how, at, rows, keys)
+            weigh_again(*_band(how, rows, keys), _flat(logs), _flat(w))
         left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
         dv[at, :, keys] += _over_group(np.matmul(w if left is None else w * left, gs))
         ds = np.matmul(vs, gs.swapaxes(-1, -2))
         if left is not None:
             ds *= left
-        ds -= np.vecdot(gs, _grouped(out[at, :, rows], groups))[..., None, :]
-        ds *= w
+        slope(_flat(np.vecdot(gs, _grouped(out[at, :, rows], groups))[..., None, :]), _flat(w), _flat(ds))
         if dbias is not None:
             _add_part(dbias, ds.reshape(ds.shape[0], h, *ds.shape[-2:]).swapaxes(-1, -2), at, rows, keys)
         dk[at, :, keys] += _over_group(np.matmul(ds, qs))
@@ -152,8 +138,8 @@ def _each(work, chunks, scores):
 
 
 def _scores(q, k, how, at, rows, keys):
-    """(b, G, R, n, D) scaled, (b, G, 1, keys, D) -> (b, G, R, keys, n)   -inf where a query may not look"""
-    bias, added, mask, since, causal = how
+    """(b, G, R, n, D) scaled, (b, G, 1, keys, D) -> (b, G, R, keys, n)   -inf where a mask hides a key"""
+    bias, added, mask, *_ = how
     s = np.matmul(k, q.swapaxes(-1, -2))
     flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2], *s.shape[-2:])  # (b, H, keys, n)
     for numbers in (bias, added):
@@ -161,17 +147,60 @@ def _scores(q, k, how, at, rows, keys):
             flat += np.ascontiguousarray(_part(numbers, at, rows, keys).swapaxes(-1, -2))
     if mask is not None:
         np.copyto(flat, -np.inf, where=~_part(mask, at, rows, keys).swapaxes(-1, -2))
-    if causal is not None:
-        first = rows.start + causal + 1  # the first key that the first query may not look at
-        if first < keys.stop:
-            start = max(first, keys.start)
-            s[..., start - keys.start :, :] += _hidden(keys.stop - start, rows.stop - rows.start, first - start, s.dtype, True)
-    if since is not None:
-        end = min(rows.stop - 1 + since, keys.stop)  # from here on the last query may look, and so may all
-        if end > keys.start:
-            first = rows.start + since - keys.start
-            s[..., : end - keys.start, :] += _hidden(end - keys.start, rows.stop - rows.start, first, s.dtype, False)
     return s
+
+
+def _band(how, rows, keys):
+    """(lowest, highest): query i of the block may look at its key j if lowest <= j - i <= highest."""
+    since, causal = how[3:]
+    off = rows.start - keys.start
+    return -ALL if since is None else since + off, ALL if causal is None else causal + off
+
+
+def _flat(w):
+    """(..., keys, n) -> (m, keys, n)"""
+    return w.reshape(math.prod(w.shape[:-2]), *w.shape[-2:])
+
+
+@fast
+def weigh(lowest, highest, logs, w):
+    """Scores w (m, keys, n) become weights; logs (m, 1, n): the logarithm of the sum that divided them. 0 outside the band."""
+    _hide(lowest, highest, w)
+    n = w.shape[1]
+    top = np.maximum.reduce(w, axis=1, keepdims=True) if n else np.zeros_like(logs)
+    top[top == -np.inf] = 0  # a query that may look nowhere
+    w -= top
+    np.exp(w, out=w)
+    total = np.ones((1, n), w.dtype) @ w
+    total[total == 0] = 1
+    w /= total
+    np.add(top, np.log(total), out=logs)
+
+
+@fast
+def weigh_again(lowest, highest, logs, w):
+    """The same weights, from the scores and the logarithms."""
+    _hide(lowest, highest, w)
+    w -= logs
+    np.exp(w, out=w)
+
+
+@fast
+def slope(along, w, ds):
+    """ds (m, keys, n), g_i . v_j, becomes the slope of the scores; along (m, 1, n): g_i . out_i."""
+    ds -= along
+    ds *= w
+
+
+def _hide(lowest, highest, w):
+    """-inf in w (..., keys, n) outside the band; only the keys that some query does not see are touched."""
+    keys, n = w.shape[-2:]
+    if highest < keys - 1:
+        first = max(highest + 1, 0)  # the first key that query 0 may not look at
+        w[..., first:, :] += _hidden(keys - first, n, highest + 1 - first, w.dtype, True)
+    if lowest > 1 - n:
+        end = min(n - 1 + lowest, keys)  # from here on the last query may look, and so may all
+        w[..., :end, :] += _hidden(end, n, lowest, w.dtype, False)
 
 
 @lru_cache(256)

@@ -7,13 +7,14 @@ compares value and gradients of every pair. Arrays made inside a function are it
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from . import ops
 from .attention import attend, attend_back, dropped_everywhere
 from .engine import op, plain
+from .kernels import fast
 from .ops import axes, getitem, matmul, permute, reshape
 from .threads import in_parts, worth
 
@@ -203,30 +204,34 @@ def layer_norm(x, *affine, eps=1e-5):
     n = np.empty((x.size // d if d else 0, d), x.dtype)
     r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if affine else n
 
-    def value(x, n, r, y):
-        np.subtract(x, _mean(x), out=n)
-        n -= _mean(n)  # what rounding left of the mean; in a row of equal numbers there is nothing else
-        np.divide(1, np.sqrt(_mean(n, n) + eps), out=r)
-        n *= r
-        if gain:
-            np.multiply(n, gain[0], out=y)
-        if shift:
-            y += shift[0]
-
-    def slope(g, n, r, h):
-        np.multiply(g, gain[0] if gain else 1, out=h)
-        along = _mean(h, n)
-        h -= _mean(h)
-        h -= n * along
-        h *= r
-
     def rule(g):
         g, h = g.reshape(n.shape), np.empty_like(n)
-        in_parts(slope, g, n, r, h, numbers=n.size)
+        in_parts(partial(layer_norm_slope, *gain or (None,)), g, n, r, h, numbers=n.size)
         return h.reshape(shape), *[_over_rows(g, n) for _ in gain], *[_over_rows(g) for _ in shift]
 
-    in_parts(value, x.reshape(n.shape), n, r, y, numbers=n.size)
+    in_parts(partial(layer_norm_value, eps, *(*affine, None, None)[:2]), x.reshape(n.shape), n, r, y, numbers=n.size)
     return y.reshape(shape), rule
+
+
+@fast
+def layer_norm_value(eps, gain, shift, x, n, r, y):
+    np.subtract(x, _mean(x), out=n)
+    n -= _mean(n)  # what rounding left of the mean; in a row of equal numbers there is nothing else
+    np.divide(1, np.sqrt(_mean(n, n) + eps), out=r)
+    n *= r
+    if gain is not None:
+        np.multiply(n, gain, out=y)
+    if shift is not None:
+        y += shift
+
+
+@fast
+def layer_norm_slope(gain, g, n, r, h):
+    np.multiply(g, 1 if gain is None else gain, out=h)
+    along = _mean(h, n)
+    h -= _mean(h)
+    h -= n * along
+    h *= r
 
 
 @layer_norm.reference
@@ -247,24 +252,28 @@ def rms_norm(x, *gain, eps=1e-6):
     n = np.empty((x.size // d if d else 0, d), x.dtype)
     r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if gain else n
 
-    def value(x, n, r, y):
-        np.divide(1, np.sqrt(_mean(x, x) + eps), out=r)
-        np.multiply(x, r, out=n)
-        if gain:
-            np.multiply(n, gain[0], out=y)
-
-    def slope(g, n, r, h):
-        np.multiply(g, gain[0] if gain else 1, out=h)
-        h -= n * _mean(h, n)
-        h *= r
-
     def rule(g):
         g, h = g.reshape(n.shape), np.empty_like(n)
-        in_parts(slope, g, n, r, h, numbers=n.size)
+        in_parts(partial(rms_norm_slope, *gain or (None,)), g, n, r, h, numbers=n.size)
         return h.reshape(shape), *[_over_rows(g, n) for _ in gain]
 
-    in_parts(value, x.reshape(n.shape), n, r, y, numbers=n.size)
+    in_parts(partial(rms_norm_value, eps, *gain or (None,)), x.reshape(n.shape), n, r, y, numbers=n.size)
     return y.reshape(shape), rule
+
+
+@fast
+def rms_norm_value(eps, gain, x, n, r, y):
+    np.divide(1, np.sqrt(_mean(x, x) + eps), out=r)
+    np.multiply(x, r, out=n)
+    if gain is not None:
+        np.multiply(n, gain, out=y)
+
+
+@fast
+def rms_norm_slope(gain, g, n, r, h):
+    np.multiply(g, 1 if gain is None else gain, out=h)
+    h -= n * _mean(h, n)
+    h *= r
 
 
 @rms_norm.reference
@@ -300,8 +309,13 @@ def _over_rows(a, b=None):
     if b is None:
         in_parts(lambda a, total: np.matmul(a, np.ones(a.shape[1], a.dtype), out=total), a.T, total, numbers=a.size)
     else:
-        in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
+        products_over_rows(a, b.reshape(a.shape), total)
     return total
+
+
+@fast
+def products_over_rows(a, b, total):
+    in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
 
 
 # ------------------------------------------------------------------------------------------------ positions and attention
@@ -314,19 +328,31 @@ def rotary(x, *, cos, sin, interleaved=False):
     (a, b) -> (a cos - b sin, a sin + b cos). The pairs are (x_i, x_{i + D/2}), or neighbours if interleaved.
     Backward turns g by the opposite angle.
     """
+
+    def turned(x, sin):
+        if x.ndim == 4 and x.swapaxes(1, 2).flags.c_contiguous:  # heads split off a row: (B, T, H, D) in memory
+            y = np.empty_like(x)
+            turn(interleaved, cos, sin, x.swapaxes(1, 2), y.swapaxes(1, 2))
+            return y
+        rows = (x.size // max(math.prod(x.shape[-2:]), 1), x.shape[-2], 1, x.shape[-1])
+        y = np.empty(rows, x.dtype)
+        turn(interleaved, cos, sin, np.ascontiguousarray(x).reshape(rows), y)
+        return y.reshape(x.shape)
+
+    return turned(x, sin), (lambda g: turned(g, -sin),)
+
+
+@fast
+def turn(interleaved, cos, sin, x, y):
+    """x (N, T, H, D) turned by angles (T, D / 2), written to y"""
     join = _interleave if interleaved else _side_by_side
-    cos, sin = join(cos, cos), join(-sin, sin)
-
-    def turn(x, sin):
-        y, other = x * cos, np.empty_like(x)
-        a, b = _pairs(x, interleaved)
-        other_a, other_b = _pairs(other, interleaved)
-        other_a[...], other_b[...] = b, a
-        other *= sin
-        y += other
-        return y
-
-    return turn(x, sin), (lambda g: turn(g, -sin),)
+    cos, sin = join(cos, cos)[:, None], join(-sin, sin)[:, None]
+    np.multiply(x, cos, out=y)
+    other = np.empty_like(x)
+    (a, b), (other_a, other_b) = _pairs(x, interleaved), _pairs(other, interleaved)
+    other_a[...], other_b[...] = b, a
+    other *= sin
+    y += other
 
 
 def _pairs(x, interleaved):
@@ -339,7 +365,7 @@ def _side_by_side(a, b):
 
 
 def _interleave(a, b):
-    return np.stack([a, b], axis=-1).reshape(*a.shape[:-1], -1)
+    return np.stack([a, b], axis=-1).reshape(*a.shape[:-1], 2 * a.shape[-1])
 
 
 @rotary.reference

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .engine import mark_written
+from .kernels import fast
 from .optimizer import Flat, Optimizer
 from .threads import in_parts
 
@@ -71,21 +72,33 @@ class Adam(Optimizer):
         m, v = moments
         beta1, beta2 = group["betas"]
         if self.decoupled:
-            p *= 1 - group["lr"] * group["weight_decay"]
-        elif group["weight_decay"]:
-            g += group["weight_decay"] * p
-        m *= beta1
-        m += (1 - beta1) * g
-        g *= g
-        g *= 1 - beta2
-        v *= beta2
-        v += g
+            shrink, decay = 1 - group["lr"] * group["weight_decay"], 0.0
+        else:
+            shrink, decay = 1.0, group["weight_decay"]
         unbias = math.sqrt(1 - beta2**step)  # of sqrt(v); drawn out of the fraction, it costs no pass of its own
-        np.sqrt(v, out=g)
-        g += group["eps"] * unbias
-        np.divide(m, g, out=g)
-        g *= group["lr"] * unbias / (1 - beta1**step)
-        p -= g
+        rate = group["lr"] * unbias / (1 - beta1**step)
+        adam(shrink, decay, beta1, beta2, group["eps"] * unbias, rate, g, m, v, p)
+
+
+@fast
+def adam(shrink: float, decay: float, beta1: float, beta2: float, eps: float, rate: float,
+         g: np.ndarray, m: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+    """p *= shrink;  p -= rate * m / (sqrt(v) + eps), m and v moved on by g + decay * p first; g may be overwritten"""
+    if shrink != 1:
+        p *= shrink
+    if decay:
+        g += decay * p
+    m *= beta1
+    m += (1 - beta1) * g
+    g *= g
+    g *= 1 - beta2
+    v *= beta2
+    v += g
+    np.sqrt(v, out=g)
+    g += eps
+    np.divide(m, g, out=g)
+    g *= rate
+    p -= g
 
 
 class AdamW(Adam):

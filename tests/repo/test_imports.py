@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ["tinygrad_tf", "viz", "lessons", "tests"]  # each may import the ones before it
+EXTRAS = {"figures": "lessons", "kernels": "fast"}  # a folder or file -> the extra whose packages it may import too
 FILES = sorted((ROOT / "tinygrad_tf").rglob("*.py"))
 
 
@@ -76,11 +77,12 @@ def test_no_room_imports_a_later_one(room):
 def test_every_package_that_is_imported_is_declared(room):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = lambda requirements: {re.match(r"[\w-]+", requirement)[0] for requirement in requirements}
-    declared, lessons = names(project["dependencies"]), names(project["optional-dependencies"]["lessons"])
+    declared = names(project["dependencies"])
+    extras = {folder: names(project["optional-dependencies"][extra]) for folder, extra in EXTRAS.items()}
     for file in (ROOT / room).rglob("*.py"):
         roots = {name.split(".")[0] for name in imported(file)}
-        for_notebooks = lessons if "figures" in file.parts else set()
-        assert roots - sys.stdlib_module_names - set(ROOMS) <= declared | for_notebooks, file.relative_to(ROOT)
+        more = set().union(*[extras[part] for part in file.relative_to(ROOT).with_suffix("").parts if part in extras])
+        assert roots - sys.stdlib_module_names - set(ROOMS) <= declared | more, file.relative_to(ROOT)
 
 
 def test_importing_the_package_loads_numpy_alone():

@@ -1,0 +1,230 @@
+"""Every kernel leaves the numbers that its function in NumPy leaves."""
+
+import os
+import subprocess
+import sys
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tinygrad_tf.activations
+import tinygrad_tf.fused
+import tinygrad_tf.optim  # noqa: F401
+from tinygrad_tf import kernels, threads
+
+NO_NUMBA = "not compared with compiled kernels (numba is not installed: pip install -e '.[fast]')"
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason=NO_NUMBA)
+
+rng = np.random.default_rng(0)
+NUMBERS = np.concatenate([rng.normal(0, 3, 1000), *[[x, -x] for x in (0, 1e-30, 20, 90, 1e4, 1e19)]]).astype("f4")
+START = rng.bit_generator.state
+SHAPES = [(0, 4), (1, 1), (3, 5), (7, 32), (130, 65)]
+
+
+def normal(*shape):
+    return rng.normal(size=shape).astype("f4")
+
+
+def blank(*shape):
+    return np.full(shape, 7, "f4")  # not NaN: what is left unwritten is a difference only if the two write differently
+
+
+def of_numbers(given, made, numbers=NUMBERS):
+    """Cases of a function of single numbers: `given` inputs, `made` arrays to fill."""
+    for x in (numbers, numbers[:1], numbers[:0], np.array([np.nan, 1], "f4")):
+        yield *[x if i == given - 1 else rng.permutation(x) for i in range(given)], *[blank(x.size) for _ in range(made)]
+
+
+def norms(count):
+    """Cases of a norm: settings and `count` vectors or none of them, then x, n, r, y."""
+    for (rows, d), there in product(SHAPES, range(count + 1)):
+        vectors = [normal(d) if i < there else None for i in range(count)]
+        for x in (normal(rows, d), normal(rows, d) * 1e4 + 1e5, np.full((rows, d), 3, "f4")):
+            n = blank(rows, d)
+            yield 1e-5, *vectors, x, n, blank(rows, 1), blank(rows, d) if there else n
+
+
+def slopes():
+    for rows, d in SHAPES:
+        for gain in (None, normal(d)):
+            yield gain, normal(rows, d), normal(rows, d), normal(rows, 1), blank(rows, d)
+
+
+def turns():
+    for (n, t, h, d), interleaved in product([(1, 1, 1, 2), (2, 5, 3, 8), (3, 0, 1, 4), (4, 7, 1, 64)], (False, True)):
+        angles = normal(t, d // 2)
+        yield interleaved, np.cos(angles), np.sin(angles), normal(n, t, h, d), blank(n, t, h, d)
+
+
+def blocks():
+    """(lowest, highest, scores (m, keys, n)): no band, causal, a window, queries that see nothing, masked scores."""
+    far = 1 << 40
+    for m, keys, n in [(1, 1, 1), (3, 64, 64), (2, 9, 5), (2, 5, 9), (2, 0, 3), (0, 3, 2)]:
+        for lowest, highest in [(-far, far), (-far, 0), (-2, 0), (-far, -3), (4, far), (-100, keys - n)]:
+            for hidden in (0.0, 0.5, 1.0):
+                scores = normal(m, keys, n) * 5
+                scores[rng.random(scores.shape) < hidden] = -np.inf
+                yield lowest, highest, scores
+
+
+def weights():
+    for lowest, highest, scores in blocks():
+        yield lowest, highest, blank(len(scores), 1, scores.shape[2]), scores
+
+
+def weights_again():
+    for lowest, highest, scores in blocks():
+        logs = blank(len(scores), 1, scores.shape[2])
+        kernels.marked["attention.weigh"].numpy(lowest, highest, logs, scores.copy())
+        yield lowest, highest, logs, scores
+
+
+def slopes_of_scores():
+    for _, _, scores in blocks():
+        yield normal(len(scores), 1, scores.shape[2]), normal(*scores.shape), normal(*scores.shape)
+
+
+def steps_of_adam():
+    for size, shrink, decay in product((0, 1, 1000), (1.0, 0.9), (0.0, 0.1)):
+        yield shrink, decay, 0.9, 0.99, 1e-8, 1e-2, normal(size), normal(size), normal(size) ** 2, normal(size)
+
+
+CASES = {
+    "activations.gelu_value": partial(of_numbers, 1, 2),
+    "activations.gelu_slope": partial(of_numbers, 3, 1, NUMBERS[np.abs(NUMBERS) < 50]),
+    "activations.gelu_tanh_value": partial(of_numbers, 1, 2),
+    "activations.gelu_tanh_slope": partial(of_numbers, 3, 1, NUMBERS[np.abs(NUMBERS) < 2]),
+    "activations.silu_value": partial(of_numbers, 1, 2),
+    "activations.silu_slope": partial(of_numbers, 3, 1, NUMBERS[np.abs(NUMBERS) < 2]),
+    "activations.swiglu_value": partial(of_numbers, 2, 2),
+    "activations.swiglu_slope": partial(of_numbers, 4, 2, NUMBERS[np.abs(NUMBERS) < 2]),
+    "fused.layer_norm_value": partial(norms, 2),
+    "fused.layer_norm_slope": slopes,
+    "fused.rms_norm_value": partial(norms, 1),
+    "fused.rms_norm_slope": slopes,
+    "fused.products_over_rows": lambda: ((normal(rows, d), normal(rows, d), blank(d)) for rows, d in SHAPES),
+    "fused.turn": turns,
+    "attention.weigh": weights,
+    "attention.weigh_again": weights_again,
+    "attention.slope": slopes_of_scores,
+    "optim.adam": steps_of_adam,
+}
+OVERWRITTEN = {"optim.adam": [6]}  # the argument that a function may use as it likes
+
+
+def test_every_kernel_has_cases():
+    assert sorted(CASES) == sorted(kernels.marked)
+
+
+@needs_numba
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_leaves_the_same_numbers(name):
+    function = kernels.marked[name]
+    rng.bit_generator.state = START
+    for case in CASES[name]():
+        ours, theirs = ([a.copy() if isinstance(a, np.ndarray) else a for a in case] for _ in range(2))
+        _share(case, ours), _share(case, theirs)
+        with np.errstate(all="ignore"):
+            function.numpy(*ours)
+            function.kernel()(*theirs)
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            if isinstance(a, np.ndarray) and i not in OVERWRITTEN.get(name, ()):
+                largest = np.max(np.abs(a), where=np.isfinite(a), initial=1) if "rows" in name else 1
+                where = f"argument {i} of {name}, shapes {_shapes(case)}"
+                np.testing.assert_allclose(b, a, rtol=2e-6, atol=1e-6 * largest, err_msg=where)
+
+
+def _share(case, copies):
+    """Two arguments that are one array stay one."""
+    for i, j in product(range(len(case)), repeat=2):
+        if i < j and isinstance(case[i], np.ndarray) and case[i] is case[j]:
+            copies[j] = copies[i]
+
+
+def _shapes(case):
+    return [getattr(a, "shape", a) for a in case]
+
+
+@needs_numba
+def test_a_row_of_equal_numbers_is_normalised_to_zero():
+    x, n = np.full((3, 100), 123456.7, "f4"), blank(3, 100)
+    kernels.marked["fused.layer_norm_value"].kernel()(1e-5, None, None, x, n, blank(3, 1), n)
+    assert not n.any()
+
+
+@needs_numba
+def test_parts_on_threads_leave_the_same_bits():
+    x = normal(1 << 12, 64)
+    n, r = [blank(*x.shape) for _ in range(2)], blank(len(x), 1)
+    kernel = partial(kernels.marked["fused.rms_norm_value"].kernel(), 1e-5, None)
+    kernel(x, n[0], r, n[0])
+    with threads.parts():
+        threads.in_parts(kernel, x, n[1], r, n[1], numbers=x.size)
+    np.testing.assert_array_equal(n[0], n[1])
+
+
+PROGRAM = """
+import numpy as np
+from tinygrad_tf import kernels, tensor
+from tinygrad_tf.nn import functional as F
+loud = tensor(np.linspace(-3, 3, 7, dtype="f4"))
+print(kernels.IN_USE, F.gelu(loud).sum().item(), "numba" in __import__("sys").modules, F.gelu(loud.double()).dtype)
+"""
+
+
+def run(program, **environment):
+    clean = {name: value for name, value in os.environ.items() if name != kernels.VARIABLE}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=clean | environment)
+
+
+def test_numpy_can_be_forced():
+    used, total, loaded, dtype = run(PROGRAM, TINYGRAD_TF_KERNELS="numpy").stdout.split()
+    assert (used, loaded, dtype) == ("numpy", "False", "float64")
+    assert float(total) == pytest.approx(4.6, abs=1)
+
+
+@needs_numba
+def test_numba_is_used_where_it_is_installed():
+    used, total, loaded, dtype = run(PROGRAM).stdout.split()
+    assert (used, loaded, dtype) == ("numba", "True", "float64")
+    assert float(total) == pytest.approx(float(run(PROGRAM, TINYGRAD_TF_KERNELS="numpy").stdout.split()[1]), rel=1e-6)
+
+
+def test_another_word_is_refused():
+    message = run("import tinygrad_tf", TINYGRAD_TF_KERNELS="fortran").stderr
+    assert message.splitlines()[-1] == "ValueError: TINYGRAD_TF_KERNELS is 'fortran': it can be numpy or numba"
+
+
+HIDDEN = "import sys; sys.modules['numba'] = None\n"
+
+
+def test_without_numba_forcing_it_says_what_to_install():
+    message = run(HIDDEN + "import tinygrad_tf", TINYGRAD_TF_KERNELS="numba").stderr
+    assert "pip install 'tinygrad_tf[fast]'" in message.splitlines()[-1]
+
+
+def test_without_numba_everything_is_numpy():
+    assert run(HIDDEN + PROGRAM).stdout.split()[0] == "numpy"
+
+
+BROKEN = """
+import importlib.abc, sys
+class Broken(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.startswith("numba."):
+            raise ImportError("Numba needs another NumPy")
+sys.meta_path.insert(0, Broken())
+"""
+
+
+@needs_numba
+def test_a_numba_that_cannot_be_loaded_is_said_once_and_numpy_goes_on():
+    result = run(BROKEN + PROGRAM)
+    assert result.stdout.split()[0] == "numba"
+    assert result.stderr.count("numba cannot be used here (Numba needs another NumPy): ops go on in NumPy") == 1
+    forced = run(BROKEN + PROGRAM, TINYGRAD_TF_KERNELS="numba")
+    assert "Numba needs another NumPy" in forced.stderr.splitlines()[-1]

@@ -1,0 +1,69 @@
+"""Kernels: the loops inside fused ops, compiled by numba where the extra `fast` is installed.
+
+The function in NumPy is the truth. `@fast` marks one that has a kernel: a loop of the same name in the file of the same name
+in this folder, with the same arguments, that leaves the same numbers to 1e-6. Kernels take float32; everything else goes to
+NumPy. They are compiled at their first use, which takes seconds, and kept beside their source for every later program.
+
+The environment variable TINYGRAD_TF_KERNELS forces one of the two: `numpy` or `numba`. It is read when the engine is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from ..engine import FLOAT32
+
+VARIABLE = "TINYGRAD_TF_KERNELS"
+marked: dict[str, Any] = {}  # the functions that have a kernel, by file and name: tests walk it
+
+
+def chosen() -> str:
+    """`numpy` or `numba`: what the environment asks for, else numba where it is installed."""
+    asked = os.environ.get(VARIABLE, "")
+    if asked not in ("", "numpy", "numba"):
+        raise ValueError(f"{VARIABLE} is {asked!r}: it can be numpy or numba")
+    there = find_spec("numba") is not None
+    if asked == "numba" and not there:
+        raise ModuleNotFoundError(f"{VARIABLE} is numba, which is not installed: pip install 'tinygrad_tf[fast]', or unset it")
+    return asked or ("numba" if there else "numpy")
+
+
+IN_USE = chosen()
+
+
+def fast(function: Callable) -> Any:
+    """Run this function's kernel instead of it where kernels are in use and its last argument, an array to fill, is float32.
+
+    `function.numpy` is the function itself and `function.kernel()` its kernel.
+    """
+    file, name = function.__module__.rpartition(".")[2], function.__name__
+    kernel: Callable | None = None
+
+    def load() -> Callable:
+        return getattr(import_module(f".{file}", __name__), name)
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        nonlocal kernel
+        if args[-1].dtype is not FLOAT32:
+            return function(*args)
+        if kernel is None:
+            try:
+                kernel = load()
+            except ImportError as error:  # numba is there, but for another NumPy
+                if os.environ.get(VARIABLE) == "numba":
+                    raise
+                warnings.warn(f"numba cannot be used here ({error}): ops go on in NumPy", stacklevel=3)
+                kernel = function
+        return kernel(*args)
+
+    call: Any = run if IN_USE == "numba" else function
+    call.numpy, call.kernel = function, load
+    marked[f"{file}.{name}"] = call
+    return call
