@@ -36,18 +36,20 @@ def attend(q, k, v, how, scale, block, dropout, seed):
     if k.shape != (b, groups, s, d) or h % groups:
         raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape} are not (B, H, T, D), (B, G, S, D), (B, G, S, E)")
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
-    chunks, widest = _chunks(b, h, t, s, how[3:], block)
+    chunks, widest = _chunks(b, h, groups, t, s, how[3:], block)
+    each = h // groups
     keep = widest <= KEEP
     out, saved = _like(b, h, t, e, q.dtype), [None] * sum(map(len, chunks))
 
-    def look(number, at, rows, keys):
-        w = _scores(_grouped(q[at, :, rows] * scale, groups), k[at, :, None, keys], how, at, rows, keys)
+    def look(number, at, of, rows, keys):
+        heads = _heads(of, each)
+        w = _scores(_grouped(q[at, heads, rows] * scale, each), k[at, of, None, keys], how, (at, heads, rows, keys))
         logs = np.empty((*w.shape[:-2], 1, w.shape[-1]), w.dtype)
         weigh(*_band(how, rows, keys), _flat(logs), _flat(w))
         saved[number] = w if keep else logs
         if dropout:
             w = w * dropped(w.shape, dropout, seed, number, w.dtype)
-        np.matmul(w.swapaxes(-1, -2), v[at, :, None, keys], out=_grouped(out[at, :, rows], groups))
+        np.matmul(w.swapaxes(-1, -2), v[at, of, None, keys], out=_grouped(out[at, heads, rows], each))
 
     _each(look, chunks, b * h * t * widest)
     return out, (chunks, widest, keep, saved)
@@ -65,24 +67,26 @@ def attend_back(g, q, k, v, how, scale, dropout, seed, saved, out):
     dk, dv = _like(b, groups, s, d, q.dtype, np.zeros), _like(b, groups, s, e, q.dtype, np.zeros)
     dbias = None if how[0] is None else np.zeros(how[0].shape, how[0].dtype)
     chunks, widest, keep, kept = saved
+    each = h // groups
 
-    def look_back(number, at, rows, keys):
-        qs, gs = _grouped(q[at, :, rows] * scale, groups), _grouped(g[at, :, rows], groups)
-        ks, vs = k[at, :, None, keys], v[at, :, None, keys]
+    def look_back(number, at, of, rows, keys):
+        place = (at, _heads(of, each), rows, keys)
+        qs, gs = _grouped(q[place[:3]] * scale, each), _grouped(g[place[:3]], each)
+        ks, vs = k[at, of, None, keys], v[at, of, None, keys]
         w = kept[number]
         if not keep:
-            logs, w = w, _scores(qs, ks, how, at, rows, keys)
+            logs, w = w, _scores(qs, ks, how, place)
             weigh_again(*_band(how, rows, keys), _flat(logs), _flat(w))
         left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
-        dv[at, :, keys] += _over_group(np.matmul(w if left is None else w * left, gs))
+        dv[at, of, keys] += _over_group(np.matmul(w if left is None else w * left, gs))
         ds = np.matmul(vs, gs.swapaxes(-1, -2))
         if left is not None:
             ds *= left
-        slope(_flat(np.vecdot(gs, _grouped(out[at, :, rows], groups))[..., None, :]), _flat(w), _flat(ds))
+        slope(_flat(np.vecdot(gs, _grouped(out[place[:3]], each))[..., None, :]), _flat(w), _flat(ds))
         if dbias is not None:
-            _add_part(dbias, ds.reshape(ds.shape[0], h, *ds.shape[-2:]).swapaxes(-1, -2), at, rows, keys)
-        dk[at, :, keys] += _over_group(np.matmul(ds, qs))
-        dqs = np.matmul(ds.swapaxes(-1, -2), ks, out=_grouped(dq[at, :, rows], groups))
+            _add_part(dbias, ds.reshape(ds.shape[0], ds.shape[1] * each, *ds.shape[-2:]).swapaxes(-1, -2), place)
+        dk[at, of, keys] += _over_group(np.matmul(ds, qs))
+        dqs = np.matmul(ds.swapaxes(-1, -2), ks, out=_grouped(dq[place[:3]], each))
         dqs *= scale
 
     _each(look_back, chunks, b * h * t * widest if dbias is None else 0)  # a bias may serve all chunks: they add to it in turn
@@ -97,28 +101,35 @@ def dropped(shape, p, seed, number, dtype):
 
 def dropped_everywhere(b, h, groups, t, s, band, block, p, seed, dtype):
     """(B, H, T, S)   the same for all blocks at once: what the composed twin uses."""
-    whole = np.zeros((b, h, t, s), dtype)
-    for number, at, rows, keys in chain(*_chunks(b, h, t, s, band, block)[0]):
-        shape = (at.stop - at.start, groups, h // groups, keys.stop - keys.start, rows.stop - rows.start)
+    whole, each = np.zeros((b, h, t, s), dtype), h // groups
+    for number, at, of, rows, keys in chain(*_chunks(b, h, groups, t, s, band, block)[0]):
+        shape = (at.stop - at.start, of.stop - of.start, each, keys.stop - keys.start, rows.stop - rows.start)
         part = dropped(shape, p, seed, number, whole.dtype)
-        whole[at, :, rows, keys] = part.reshape(shape[0], h, *shape[3:]).swapaxes(-1, -2)
+        whole[at, _heads(of, each), rows, keys] = part.reshape(shape[0], shape[1] * each, *shape[3:]).swapaxes(-1, -2)
     return whole
 
 
-def _chunks(b, h, t, s, band, block) -> tuple[list[list[tuple[int, slice, slice, slice]]], int]:
-    """For each chunk of batch entries, its blocks: (number, batch entries, queries, the keys that one of these may look at).
+Block = tuple[int, slice, slice, slice, slice]  # its number, batch entries, key and value heads, queries, keys
+
+
+def _chunks(b, h, groups, t, s, band, block) -> tuple[list[list[Block]], int]:
+    """Chunks of batch entries, or of heads where one entry is large: for each its blocks, and which keys these may look at.
 
     And the largest number of keys in a block. band: (since, causal) of `fused.attention`.
     """
     block = block or BLOCK
     parts = [(slice(i, min(i + block, t)), _keys(i, min(i + block, t), s, *band)) for i in range(0, t, block)]
     widest = max((keys.stop - keys.start for _, keys in parts), default=0)
-    size = max(1, CHUNK // max(1, h * min(block, t) * widest))
-    chunks = []
-    for n, first in enumerate(range(0, b, size)):
-        at = slice(first, min(first + size, b))
-        chunks.append([(n * len(parts) + i, at, rows, keys) for i, (rows, keys) in enumerate(parts)])
-    return chunks, widest
+    fit = CHUNK // max(1, h // max(groups, 1) * min(block, t) * widest)  # key and value heads whose blocks are one chunk
+    entries, heads = max(1, fit // max(groups, 1)), min(max(1, fit), max(groups, 1))
+    places = [(slice(i, min(i + entries, b)), slice(j, min(j + heads, groups)))
+              for i in range(0, b, entries) for j in range(0, groups, heads)]  # fmt: skip
+    return [[(n * len(parts) + i, at, of, *part) for i, part in enumerate(parts)] for n, (at, of) in enumerate(places)], widest
+
+
+def _heads(of, each) -> slice:
+    """The query heads that read from these heads of keys and values."""
+    return slice(of.start * each, of.stop * each)
 
 
 def _keys(first, stop, s, since, causal) -> slice:
@@ -137,16 +148,16 @@ def _each(work, chunks, scores):
     in_parts(part, chunks, numbers=scores)
 
 
-def _scores(q, k, how, at, rows, keys):
+def _scores(q, k, how, place):
     """(b, G, R, n, D) scaled, (b, G, 1, keys, D) -> (b, G, R, keys, n)   -inf where a mask hides a key"""
     bias, added, mask, *_ = how
     s = np.matmul(k, q.swapaxes(-1, -2))
     flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2], *s.shape[-2:])  # (b, H, keys, n)
     for numbers in (bias, added):
         if numbers is not None:
-            flat += np.ascontiguousarray(_part(numbers, at, rows, keys).swapaxes(-1, -2))
+            flat += np.ascontiguousarray(_part(numbers, place).swapaxes(-1, -2))
     if mask is not None:
-        np.copyto(flat, -np.inf, where=~_part(mask, at, rows, keys).swapaxes(-1, -2))
+        np.copyto(flat, -np.inf, where=~_part(mask, place).swapaxes(-1, -2))
     return s
 
 
@@ -211,27 +222,25 @@ def _hidden(keys, queries, first, dtype, behind):
     return np.where(before if behind else ~before, dtype.type(0), dtype.type(-np.inf)).T.copy()
 
 
-def _part(full, at, rows, keys):
-    """The block's part of something that broadcasts to (B, H, T, S)."""
+def _part(full, place):
+    """The part at (batch entries, heads, queries, keys) of something that broadcasts to (B, H, T, S)."""
     full = full.reshape((1,) * (4 - full.ndim) + full.shape)
-    full = full[at] if full.shape[0] > 1 else full
-    full = full[:, :, rows] if full.shape[2] > 1 else full
-    return full[..., keys] if full.shape[3] > 1 else full
+    return full[tuple([part if size > 1 else slice(None) for part, size in zip(place, full.shape, strict=True)])]
 
 
-def _add_part(dbias, ds, at, rows, keys):
+def _add_part(dbias, ds, place):
     """Add a block's gradient to the bias it came from, summed over the axes along which the bias was broadcast."""
     view = dbias.reshape((1,) * (4 - dbias.ndim) + dbias.shape)
     for axis in range(4):
         if view.shape[axis] == 1 and ds.shape[axis] != 1:
             ds = ds.sum(axis=axis, keepdims=True)
-    _part(view, at, rows, keys)[...] += ds
+    _part(view, place)[...] += ds
 
 
-def _grouped(x, groups):
+def _grouped(x, each):
     """(B, H, T, D) -> (B, G, H / G, T, D)"""
     b, h, t, d = x.shape
-    return x.reshape(b, groups, h // groups, t, d)
+    return x.reshape(b, h // each, each, t, d)
 
 
 def _over_group(x):

@@ -40,30 +40,33 @@ IN_USE = chosen()
 def fast(function: Callable) -> Any:
     """Run this function's kernel instead of it where kernels are in use and its last argument, an array to fill, is float32.
 
-    `function.numpy` is the function itself and `function.kernel()` its kernel.
+    `function.numpy` is the function itself, `function.kernel()` its kernel, and `function.in_use(array)` says which of the two
+    an array like that goes to.
     """
     file, name = function.__module__.rpartition(".")[2], function.__name__
-    kernel: Callable | None = None
+    chosen: Callable | None = None
 
     def load() -> Callable:
         return getattr(import_module(f".{file}", __name__), name)
 
-    @wraps(function)
-    def run(*args: Any) -> Any:
-        nonlocal kernel
-        if args[-1].dtype is not FLOAT32:
-            return function(*args)
-        if kernel is None:
+    def choose() -> Callable:
+        nonlocal chosen
+        if chosen is None:
             try:
-                kernel = load()
+                chosen = load()
             except ImportError as error:  # numba is there, but for another NumPy
                 if os.environ.get(VARIABLE) == "numba":
                     raise
-                warnings.warn(f"numba cannot be used here ({error}): ops go on in NumPy", stacklevel=3)
-                kernel = function
-        return kernel(*args)
+                warnings.warn(f"numba cannot be used here ({error}): ops go on in NumPy", stacklevel=4)
+                chosen = function
+        return chosen
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        return (chosen or choose())(*args) if args[-1].dtype is FLOAT32 else function(*args)
 
     call: Any = run if IN_USE == "numba" else function
     call.numpy, call.kernel = function, load
+    call.in_use = lambda array: call is run and array.dtype is FLOAT32 and choose() is not function
     marked[f"{file}.{name}"] = call
     return call

@@ -1,4 +1,7 @@
-"""The activations, each in one pass: see the functions of the same names in `tinygrad_tf/activations.py`."""
+"""The activations, each in one pass: see the functions of the same names in `tinygrad_tf/activations.py`.
+
+GELU's two do not use `below`: P again is cheaper than memory for it.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,13 @@ SCALE, CUBE, SLOPE, LIMIT = F(TANH_SCALE), F(0.044715 * TANH_SCALE), F(3 * 0.044
 @kernel
 def gelu_value(x, below, y):
     for i in range(x.size):
-        p = normal_below(x[i])
-        below[i] = p
-        y[i] = x[i] * p
+        y[i] = x[i] * normal_below(x[i])
 
 
 @kernel
 def gelu_slope(g, x, below, d):
     for i in range(x.size):
-        d[i] = g[i] * (below[i] + x[i] * (exp(-HALF * x[i] * x[i]) * DENSITY))
+        d[i] = g[i] * (normal_below(x[i]) + x[i] * (exp(-HALF * x[i] * x[i]) * DENSITY))
 
 
 @kernel
