@@ -2,7 +2,8 @@
 
 The function in NumPy is the truth. `@fast` marks one that has a kernel: a loop of the same name in the file of the same name
 in this folder, with the same arguments, that leaves the same numbers to 1e-6. Kernels take float32; everything else goes to
-NumPy. They are compiled at their first use, which takes seconds, and kept beside their source for every later program.
+NumPy. One whose squares overflow returns true, and the warning is NumPy's own. They are compiled at their first use, which
+takes seconds, and kept beside their source for every later program.
 
 The environment variable TINYGRAD_TF_KERNELS forces one of the two: `numpy` or `numba`. It is read when the engine is imported.
 """
@@ -17,9 +18,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from ..engine import FLOAT32
 
 VARIABLE = "TINYGRAD_TF_KERNELS"
+LARGEST = np.finfo(np.float32).max
 marked: dict[str, Any] = {}  # the functions that have a kernel, by file and name: tests walk it
 
 
@@ -63,7 +67,10 @@ def fast(function: Callable) -> Any:
 
     @wraps(function)
     def run(*args: Any) -> Any:
-        return (chosen or choose())(*args) if args[-1].dtype is FLOAT32 else function(*args)
+        if args[-1].dtype is not FLOAT32:
+            function(*args)
+        elif (chosen or choose())(*args):
+            np.square(LARGEST)  # tells of an overflow in the way that np.errstate asks for
 
     call: Any = run if IN_USE == "numba" else function
     call.numpy, call.kernel = function, load

@@ -6,10 +6,13 @@ import numpy as np
 
 from .loops import ONE, ZERO, F, kernel
 
+TOO_LARGE = F(np.inf)
+
 
 @kernel
 def layer_norm_value(eps, gain, shift, x, n, r, y):
     rows, d = x.shape
+    overflow = False
     share = ONE / F(max(d, 1))
     for i in range(rows):
         mean = ZERO
@@ -25,6 +28,7 @@ def layer_norm_value(eps, gain, shift, x, n, r, y):
         for j in range(d):
             n[i, j] -= left
             square += n[i, j] * n[i, j]
+        overflow |= square == TOO_LARGE
         scale = ONE / np.sqrt(square * share + F(eps))
         r[i, 0] = scale
         for j in range(d):
@@ -35,6 +39,7 @@ def layer_norm_value(eps, gain, shift, x, n, r, y):
         if shift is not None:
             for j in range(d):
                 y[i, j] += shift[j]
+    return overflow
 
 
 @kernel
@@ -57,11 +62,13 @@ def layer_norm_slope(gain, g, n, r, h):
 @kernel
 def rms_norm_value(eps, gain, x, n, r, y):
     rows, d = x.shape
+    overflow = False
     share = ONE / F(max(d, 1))
     for i in range(rows):
         square = ZERO
         for j in range(d):
             square += x[i, j] * x[i, j]
+        overflow |= square == TOO_LARGE
         scale = ONE / np.sqrt(square * share + F(eps))
         r[i, 0] = scale
         for j in range(d):
@@ -69,6 +76,7 @@ def rms_norm_value(eps, gain, x, n, r, y):
         if gain is not None:
             for j in range(d):
                 y[i, j] = n[i, j] * gain[j]
+    return overflow
 
 
 @kernel
