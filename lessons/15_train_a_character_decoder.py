@@ -45,6 +45,7 @@ def _():
     import viz
     from tinygrad_tf import grammar, no_grad
     from tinygrad_tf.data import get_batch, load_corpus, windows
+    from tinygrad_tf.evaluation import evaluate
     from tinygrad_tf.generate import generate, probabilities
     from tinygrad_tf.memory import keep_freed_memory
     from tinygrad_tf.nn.utils import clip_grad_norm_
@@ -52,7 +53,6 @@ def _():
     from tinygrad_tf.run import Run
     from tinygrad_tf.settings import PRESETS
     from tinygrad_tf.threads import threads_for
-    from tinygrad_tf.train import evaluate
 
     corpus = load_corpus("stories")
     return (

@@ -9,10 +9,10 @@ opening a stranger's checkpoint runs nothing.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,8 +27,9 @@ class CheckpointError(OneLine):
     """A file that is no usable checkpoint, or one that does not fit the model. The message is one line."""
 
 
-def write_atomically(path: str | Path, data: bytes | str) -> None:
-    """Write `data` (text as UTF-8) beside `path`, flush it to the disk, and rename it over `path`.
+@contextmanager
+def written_atomically(path: str | Path) -> Iterator[BinaryIO]:
+    """A new file beside `path` to write into; at the end of the block it is flushed to the disk and renamed to `path`.
 
     A crash at any moment leaves the old file or the new one, never a part. One writer at a time: the run folder's
     lock sees to that. Raises OSError (disk full, read-only folder), naming `path`, with the old file untouched.
@@ -38,7 +39,7 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     try:
         beside.unlink(missing_ok=True)  # what a crash left, or, in a folder from elsewhere, a link out of it
         with open(beside, "xb") as file:
-            file.write(data.encode("utf-8") if isinstance(data, str) else data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -49,6 +50,12 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
         if isinstance(error, OSError):
             error.filename = str(path)  # a full disk names no file, and nobody knows the one beside
         raise
+
+
+def write_atomically(path: str | Path, data: bytes | str) -> None:
+    """Write `data` (text as UTF-8) to `path` in that way."""
+    with written_atomically(path) as file:
+        file.write(data.encode("utf-8") if isinstance(data, str) else data)
 
 
 def _sync_folder(folder: Path) -> None:

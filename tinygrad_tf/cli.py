@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from . import __version__
+from . import __version__, parallel
 from .errors import one_line
 from .runfolder import RunError
 from .settings import FIXED_BY_MODEL, PRESETS, SettingError, TrainConfig, option
@@ -72,33 +72,39 @@ def train(
     run: Annotated[Path | None, typer.Option(parser=path, help="Folder for the run (default: runs/<preset>-<number>).")] = None,
     resume: Annotated[Path | None, typer.Option(parser=path, help="Folder of a run to go on with.")] = None,
     progress: Annotated[str | None, typer.Option(help="auto, bar, plain or none; else TINYGRAD_TF_PROGRESS.")] = None,
+    data_parallel: Annotated[bool, typer.Option(
+        "--data-parallel", help="Divide each batch among the processes that mpirun started (needs the extra mpi).")] = False,
     **settings: Any,
 ) -> None:
     """Train a character model. Settings that are not given come from the preset."""
     from . import report
+    from .train import follow
     from .train import resume as resume_run
     from .train import train as train_run
 
     display = report.progress(progress)
     given = {name: value for name, value in settings.items() if value is not None}
     try:
-        if resume is not None:
-            if run is not None:
-                raise RunError("--run and --resume exclude each other: a resumed run stays in its folder")
-            resume_run(resume, display, **given)
-        else:
-            preset = given.get("preset", "tiny")
-            if preset not in PRESETS:
-                raise RunError(f"--preset must be one of {', '.join(PRESETS)}, not {preset!r}")
-            taken = [option(name) for name in FIXED_BY_MODEL if name in given] if "init_from" in given else []
-            if taken:
-                raise RunError(f"--init-from brings a model whose settings stay as they are: leave out {', '.join(taken)}")
-            train_run(PRESETS[preset].changed(**given), run, display)
+        with parallel.joined(data_parallel) as ranks:
+            if not ranks.first:
+                follow(ranks)
+            elif resume is not None:
+                if run is not None:
+                    raise RunError("--run and --resume exclude each other: a resumed run stays in its folder")
+                resume_run(resume, display, ranks, **given)
+            else:
+                preset = given.get("preset", "tiny")
+                if preset not in PRESETS:
+                    raise RunError(f"--preset must be one of {', '.join(PRESETS)}, not {preset!r}")
+                taken = [option(name) for name in FIXED_BY_MODEL if name in given] if "init_from" in given else []
+                if taken:
+                    raise RunError(f"--init-from brings a model whose settings stay as they are: leave out {', '.join(taken)}")
+                train_run(PRESETS[preset].changed(**given), run, display, ranks)
     except SettingError as error:
         raise RunError(error.in_options()) from None
     except MemoryError as error:
-        raise RunError(f"out of memory ({error or 'for Python objects'}); a new run with a smaller --batch-size (--grad-accum "
-                       "makes up for it), --block-size, --n-layer or --n-embd needs less") from None
+        raise RunError(f"out of memory ({error or 'for Python objects'}); --recompute needs less of it, and so does a new run with "
+                       "a smaller --batch-size (--grad-accum makes up for it), --block-size, --n-layer or --n-embd") from None
 
 
 @app.command()
@@ -166,6 +172,7 @@ def main() -> None:
     except KeyboardInterrupt:  # before or after the command itself
         status = INTERRUPTED
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what Python does at its end is not to be disturbed
+    parallel.leave(status)
     sys.exit(status)
 
 
@@ -236,7 +243,8 @@ def _write_help_below(command: Any) -> None:
 
 def _fail(message: str, status: int = 2, prefix: str = "error: ") -> int:
     message = re.sub(r"\s*\n\s*", " ", message)  # spaces stay: a path may have two in a row
-    print(prefix + one_line(message), file=sys.stderr)
+    if parallel.speaks():
+        print(prefix + one_line(message), file=sys.stderr)
     return status
 
 

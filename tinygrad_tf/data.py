@@ -86,15 +86,17 @@ def _split(name: str, text: str, floor: float | None, changes: str, vocabulary: 
 
 
 def get_batch(
-    ids: np.ndarray, block_size: int, batch_size: int, generator: np.random.Generator
+    ids: np.ndarray, block_size: int, batch_size: int, generator: np.random.Generator, part: slice = slice(None)
 ) -> tuple[np.ndarray, np.ndarray]:
     """(x, y), both (batch_size, block_size) int64: random windows, and the same windows one character later.
+
+    `part`: of the whole batch, all of which is drawn, only these rows.
 
     A window starts at any of 0 ... L - block_size - 1, each equally likely: all are of full length, and the
     last one's targets end with the text. Raises TextError if not even one fits.
     """
     _check(ids, block_size, block_size + 1)
-    starts = generator.integers(0, len(ids) - block_size, size=batch_size)
+    starts = generator.integers(0, len(ids) - block_size, size=batch_size)[part]
     return _gather(ids, starts, block_size)
 
 

@@ -59,40 +59,50 @@ class Run:
         return cls(config, vocabulary, text_sha256, streams, model, optimizer, names, 0, [], "",
                    start or vocabulary.default_start())
 
-    def save(self, folder: Path) -> None:
-        """Write the checkpoint into the run folder, whole or not at all. Raises OSError."""
+    def pack(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """(arrays, JSON values): all that `unpack` needs. The arrays share memory with the model and the optimizer."""
         moments, rest = checkpoint.pack_optimizer(self.optimizer, self.names)
-        checkpoint.save(folder / CHECKPOINT, {**checkpoint.pack_model(self.model), **moments}, {
+        return {**checkpoint.pack_model(self.model), **moments}, {
             "config": self.config.to_json(), "vocabulary": self.vocabulary.to_json(), "text_sha256": self.text_sha256,
             "streams": {name: generator.bit_generator.state for name, generator in self.streams.items()},
             "optimizer": rest, "step": self.step, "history": self.history, "sample": self.sample,
             "start": self.start,
             **({"decoder": asdict(self.model.config)} if self.config.init_from else {}),
-        })
+        }
+
+    @classmethod
+    def unpack(cls, tensors: dict[str, np.ndarray], state: dict[str, Any]) -> Run:
+        """The run that was packed, in memory of its own. Raises several kinds of error for what `pack` would not give."""
+        moments = {name: array for name, array in tensors.items() if name.startswith("optimizer.")}
+        tensors = {name: array for name, array in tensors.items() if name not in moments}
+        config, words = TrainConfig.from_json(state["config"]), state["vocabulary"]
+        vocabulary = Tokenizer.from_json(words) if isinstance(words, dict) else Vocabulary.from_json(words)
+        # A model that came from elsewhere has settings that no run has.
+        decoder = DecoderConfig(**state["decoder"]) if config.init_from else config.decoder(len(vocabulary))
+        _check_size(decoder, len(vocabulary), tensors)
+        model = Decoder(decoder) if config.init_from else None
+        run = cls.new(config, vocabulary, state["text_sha256"], state.get("start", ""), model)  # an older one has none
+        for name, generator in run.streams.items():
+            generator.bit_generator.state = state["streams"][name]
+        checkpoint.unpack_model(run.model, tensors)
+        checkpoint.unpack_optimizer(run.optimizer, run.names, moments, state["optimizer"])
+        run.step, run.history, run.sample = state["step"], state["history"], state["sample"]
+        _check_history(run)
+        vocabulary.encode(run.start)
+        return run
+
+    def save(self, folder: Path) -> None:
+        """Write the checkpoint into the run folder, whole or not at all. Raises OSError."""
+        checkpoint.save(folder / CHECKPOINT, *self.pack())
 
     @classmethod
     def load(cls, path: Path) -> Run:
         """Raises CheckpointError, one line, for a file that is missing, damaged or foreign, or does not fit together."""
-        tensors, state = checkpoint.load(path / CHECKPOINT if path.is_dir() else path)
-        moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
+        packed = checkpoint.load(path / CHECKPOINT if path.is_dir() else path)
         try:
-            config, words = TrainConfig.from_json(state["config"]), state["vocabulary"]
-            vocabulary = Tokenizer.from_json(words) if isinstance(words, dict) else Vocabulary.from_json(words)
-            # A model that came from elsewhere has settings that no run has.
-            decoder = DecoderConfig(**state["decoder"]) if config.init_from else config.decoder(len(vocabulary))
-            _check_size(decoder, len(vocabulary), tensors)
-            model = Decoder(decoder) if config.init_from else None
-            run = cls.new(config, vocabulary, state["text_sha256"], state.get("start", ""), model)  # an older one has none
-            for name, generator in run.streams.items():
-                generator.bit_generator.state = state["streams"][name]
-            checkpoint.unpack_model(run.model, tensors)
-            checkpoint.unpack_optimizer(run.optimizer, run.names, moments, state["optimizer"])
-            run.step, run.history, run.sample = state["step"], state["history"], state["sample"]
-            _check_history(run)
-            vocabulary.encode(run.start)
+            return cls.unpack(*packed)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{path}: {error}") from None
-        return run
 
 
 def _optimizer(c: TrainConfig, model: Decoder) -> tuple[Optimizer | Together, list[str]]:
@@ -107,7 +117,9 @@ def _optimizer(c: TrainConfig, model: Decoder) -> tuple[Optimizer | Together, li
     vectors = {name: p for name, p in named.items() if p.ndim < 2}
     groups = [{"params": matrices.values(), "weight_decay": c.weight_decay}, {"params": vectors.values(), "weight_decay": 0.0}]
     adamw = AdamW(groups, lr=c.lr, betas=(c.beta1, c.beta2))
-    optimizer = Together(Muon(inner.values(), lr=c.muon_lr, weight_decay=c.weight_decay), adamw) if inner else adamw
+    optimizer: Optimizer | Together = adamw
+    if inner:
+        optimizer = Together(Muon(inner.values(), c.muon_lr, c.weight_decay, c.muon_momentum), adamw)
     for group in optimizer.param_groups:
         group["peak"] = group["lr"]
     return optimizer, [*inner, *matrices, *vectors]

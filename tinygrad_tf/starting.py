@@ -34,6 +34,7 @@ def learned(config: TrainConfig) -> tuple[TrainConfig, Decoder, Vocabulary | Tok
     if config.block_size > longest:
         raise RunError(f"--block-size {config.block_size} is more than the context of {config.init_from}, {longest} "
                        f"{vocabulary.unit}s; give --block-size {longest} or less")  # fmt: skip
+    model.config = replace(model.config, recompute=config.recompute)
     return config.changed(init_from=str(place)).of_model(model.config), model, vocabulary
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from .checkpoint import write_atomically
-from .data import IGNORE, NAMED, Corpus, get_batch, load_corpus, windows
-from .generate import evaluating, generate
+from .data import NAMED, Corpus, get_batch, load_corpus
+from .evaluation import estimate, evaluate_all, kept, write_sample
 from .memory import keep_freed_memory
 from .nn.utils import clip_grad_norm_
-from .optim import warmup_cosine
+from .optim import warmup_cosine, warmup_linear
+from .parallel import ONE, One
 from .report import Progress, draw_curves, progress
 from .run import Run
 from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken, typed
@@ -28,34 +31,37 @@ from .starting import learned
 from .text import UnknownCharacters
 from .threads import threads_for
 
-CHANGEABLE = ("text", "steps", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
+CHANGEABLE = ("text", "steps", "recompute", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
               "sample_temperature", "checkpoint_every")
 
 LONGEST_CONFIG = 100_000  # characters
+SCHEDULES = {"cosine": warmup_cosine, "linear": warmup_linear}
 
 
-def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextIO, asked: threading.Event) -> None:
-    """The training loop: from the steps that are done to `config.steps`."""
+def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextIO, asked: threading.Event, ranks: One) -> bool:
+    """The training loop: from the steps that are done to `config.steps`, or until it is to stop. Returns whether it was."""
     c, model, optimizer = run.config, run.model, run.optimizer
-    parameters = list(model.parameters())
-    while run.step < c.steps:
-        share = warmup_cosine(run.step, lr=1.0, min_lr=c.min_lr / c.lr if c.lr else 1.0, warmup=c.warmup, total=c.steps)
+    parameters, own = list(model.parameters()), ranks.part(c.batch_size * c.grad_accum)
+    fall, stop = SCHEDULES[c.schedule], False
+    while run.step < c.steps and not stop:
+        share = fall(run.step, lr=1.0, min_lr=c.min_lr / c.lr if c.lr else 1.0, warmup=c.warmup, total=c.steps)
         for group in optimizer.param_groups:
             group["lr"] = share * group["peak"]
 
-        x, y = get_batch(corpus.train, c.block_size, c.batch_size * c.grad_accum, run.streams["batches"])  # (B, T) both
-        loss = add_gradients(model, x, y, c.grad_accum)
+        x, y = get_batch(corpus.train, c.block_size, c.batch_size * c.grad_accum, run.streams["batches"], own)  # (B, T) both
+        loss = ranks.mean(add_gradients(model, x, y, c.grad_accum), parameters)
         norm = clip_grad_norm_(parameters, c.clip or math.inf)
         if not math.isfinite(loss + norm):
-            raise RunError(f"the loss is {loss} and its gradient {norm} long at step {run.step + 1}; the last checkpoint "
-                           f"in {folder} is whole; a smaller --lr or a longer --warmup keeps training finite")
+            raise ranks.end(RunError(
+                f"the loss is {loss} and its gradient {norm} long at step {run.step + 1}; the last checkpoint "
+                f"in {folder} is whole; a smaller --lr or a longer --warmup keeps training finite"))
         optimizer.step()
         optimizer.zero_grad()
         run.step += 1
 
         line = {"step": run.step, "loss": loss, "lr": share * c.lr, "grad_norm": norm}
         if _due(run.step, c.eval_every):
-            line["val_loss"] = estimate(run, corpus)
+            line["val_loss"] = estimate(run, corpus, ranks)
         run.history.append(line)
         print(json.dumps(line), file=log, flush=True)
         display.step(run.step, line)
@@ -63,13 +69,12 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
             run.sample = write_sample(run)
             display.sample(run.step, run.sample)
 
-        stop = asked.is_set() or display.closed
+        stop = ranks.any(asked.is_set() or display.closed)
         if stop or _due(run.step, c.checkpoint_every):
-            run.save(folder)
-        if stop:
-            draw_curves(run.history, folder, c.preset, corpus.floor, run.vocabulary.unit)
-            raise BrokenPipeError if display.closed else KeyboardInterrupt(
-                f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {typed(folder)}")
+            ranks.align(run.pack()[0].values())  # machines that round differently go on from what the checkpoint holds
+            if ranks.first:
+                run.save(folder)
+    return stop
 
 
 def _due(step: int, every: int) -> bool:
@@ -85,45 +90,12 @@ def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float
     Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
     A step draws all its sequences at once: there is no incomplete window.
     """
-    total, kept = 0.0, max(1, _kept(y))
+    total, number = 0.0, max(1, kept(y))
     for x_part, y_part in zip(np.array_split(x, parts), np.array_split(y, parts)):
-        loss = model.loss(x_part, y_part) * (_kept(y_part) / kept)
+        loss = model.loss(x_part, y_part) * (kept(y_part) / number)
         loss.backward()
         total += loss.item()
     return total
-
-
-def evaluate(model: Any, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Mean loss in nats per kept target over batches (x, y), without dropout. The model's mode is left as it was."""
-    total, count = 0.0, 0
-    with evaluating(model):
-        for x, y in batches:
-            total += model.loss(x, y).item() * _kept(y)
-            count += _kept(y)
-    return total / max(1, count)
-
-
-def _kept(y: np.ndarray) -> int:
-    return int(np.count_nonzero(y != IGNORE))
-
-
-def estimate(run: Run, corpus: Corpus) -> float:
-    """Held-out loss over a few random windows, drawn from a stream of their own, as the final evaluation counts it."""
-    c = run.config
-
-    def batch() -> tuple[np.ndarray, np.ndarray]:
-        x, y = get_batch(corpus.val, c.block_size, c.batch_size, run.streams["evaluation"])
-        y[:, : c.context_only] = IGNORE
-        return x, y
-
-    return evaluate(run.model, (batch() for _ in range(c.eval_batches)))
-
-
-def write_sample(run: Run) -> str:
-    """A text from the model as it is now, drawn from a stream of its own."""
-    c, start = run.config, run.vocabulary.encode(run.start)
-    tokens = generate(run.model, start, c.sample_tokens, temperature=c.sample_temperature, generator=run.streams["sampling"])
-    return run.vocabulary.decode(list(tokens)).strip("\n")
 
 
 @contextmanager
@@ -150,8 +122,11 @@ def interruptible() -> Iterator[threading.Event]:
 # ------------------------------------------------------------------------------------------------ what surrounds it
 
 
-def train(config: TrainConfig | None = None, folder: str | Path | None = None, display: Progress | None = None) -> Run:
+def train(config: TrainConfig | None = None, folder: str | Path | None = None, display: Progress | None = None,
+          ranks: One = ONE) -> Run:
     """Start a new run and train it to its end. `folder` defaults to runs/<preset>-<number>.
+
+    With several `ranks` (`parallel.joined`) this is called on the first one, and `follow` on the others.
 
     Raises RunError if the folder is taken or in use, the text too short, the disk full, or the loss no longer finite;
     KeyboardInterrupt after a Ctrl-C, once the step is whole and saved; BrokenPipeError likewise when nobody reads the
@@ -159,27 +134,26 @@ def train(config: TrainConfig | None = None, folder: str | Path | None = None, d
     """
     config = config or TrainConfig()
     config = config.changed(text=_found(config.text))
+    ranks.check(config.batch_size)
     model, vocabulary = None, None
     if config.init_from:
         config, model, vocabulary = learned(config)
     corpus = _corpus(config, vocabulary)
     run = Run.new(config, corpus.vocabulary, _sha256(corpus), corpus.start(), model)
-    if folder is None:
-        folder = next_folder(config.preset)
-    folder = Path(folder)
+    folder = Path(next_folder(config.preset) if folder is None else folder)
     refuse_if_taken(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         refuse_if_taken(folder)  # again, now that nobody else can start one here
         run.save(folder)  # first of all: from here on the run can be resumed, whatever happens
-        return _go_on(run, corpus, folder, display or progress())
+        return _go_on(run, corpus, folder, display or progress(), ranks)
 
 
-def resume(folder: str | Path, display: Progress | None = None, **changes: Any) -> Run:
+def resume(folder: str | Path, display: Progress | None = None, ranks: One = ONE, **changes: Any) -> Run:
     """Go on with the run in `folder`, bit for bit as if it had never stopped. Raises what `train` raises.
 
     Of the settings only those in CHANGEABLE may change; more `steps` stretch the schedule of the learning rate. `text` names
-    a new place of the same text.
+    a new place of the same text. The number of ranks may be another one.
     """
     path = checkpoint_in(Path(folder))
     if path.name != CHECKPOINT:  # resuming writes a whole run folder, and this one may be somebody's
@@ -195,6 +169,8 @@ def resume(folder: str | Path, display: Progress | None = None, **changes: Any) 
                                f"{', '.join(map(option, CHANGEABLE))}")
         run.config = run.config.changed(**changes)
         c = run.config
+        run.model.config = replace(run.model.config, recompute=c.recompute)  # the same gradients either way
+        ranks.check(c.batch_size)
         if c.steps < run.step:
             raise RunError(f"{folder} has already done {run.step} steps; --steps cannot be {c.steps}")
         if c.text not in NAMED and not Path(c.text).exists():
@@ -202,7 +178,19 @@ def resume(folder: str | Path, display: Progress | None = None, **changes: Any) 
         corpus = _corpus(c, run.vocabulary if c.init_from else None)
         if _sha256(corpus) != run.text_sha256:
             raise RunError(f"{c.text} is not the text that {folder} was trained on; start a new run for a new text")
-        return _go_on(run, corpus, path.parent, display or progress(), remark)
+        return _go_on(run, corpus, path.parent, display or progress(), ranks, remark)
+
+
+def follow(ranks: One) -> None:
+    """What every rank but the first does: the same steps, from the state and the text that the first one has, and no files."""
+    packed, corpus = ranks.share()
+    run = Run.unpack(*packed)
+    ranks.own_numbers(run.streams["dropout"])
+    display = Progress()
+    display.start(run.step, run.config.steps, 0)
+    with _at_work(run.config, ranks) as asked, open(os.devnull, "w", encoding="utf-8") as log:
+        if not _steps(run, corpus, Path(), display, log, asked, ranks) and not _judged(run):
+            evaluate_all(run, corpus, ranks)
 
 
 def _found(text: str) -> str:
@@ -242,29 +230,40 @@ def _sha256(corpus: Corpus) -> str:
     return total.hexdigest()
 
 
-def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, remark: str = "") -> Run:
+@contextmanager
+def _at_work(c: TrainConfig, ranks: One) -> Iterator[threading.Event]:
+    """What a rank trains in. The event is set by Ctrl-C."""
+    keep_freed_memory()
+    product = 2 * c.batch_size // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of a block's largest one
+    # Where a number becomes infinite the loop says so; NumPy need not.
+    with interruptible() as asked, threads_for(product), np.errstate(all="ignore"):
+        yield asked
+
+
+def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One, remark: str = "") -> Run:
     """Train what is left, look at the result, and write the rest of the run folder."""
     c = run.config
-    keep_freed_memory()
     display.start(run.step, c.steps, c.batch_size * c.grad_accum * c.block_size)
     try:
-        size = sum(p.numel() for p in run.model.parameters())
-        display.say(f"{c.preset}: {size:,} parameters, {len(run.vocabulary)} different {run.vocabulary.unit}s, "
-                    f"{len(corpus.train):,} to learn from, {len(corpus.val):,} held out; folder {folder}")
-        if corpus.changes:
-            display.say(f"{c.text}: {corpus.changes}")
-        if remark:
-            display.say(remark)
+        size, unit = sum(p.numel() for p in run.model.parameters()), run.vocabulary.unit
+        display.say(f"{c.preset}: {size:,} parameters, {len(run.vocabulary)} different {unit}s, {len(corpus.train):,} to learn "
+                    f"from, {len(corpus.val):,} held out; folder {folder}")
+        for line in filter(None, (corpus.changes and f"{c.text}: {corpus.changes}", remark, ranks.remark)):
+            display.say(line)
         write_atomically(folder / CONFIG, json.dumps(c.to_json(), indent=2) + "\n")
         write_atomically(folder / METRICS, _lines(run.history))
-        product = 2 * c.batch_size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of the largest one in a block
-        # Where a number becomes infinite the loop says so; NumPy need not.
-        with interruptible() as asked, threads_for(product), np.errstate(all="ignore"):
+        ranks.share(lambda: (run.pack(), replace(corpus, vocabulary=None)))
+        ranks.if_killed(f"a process was killed; the last checkpoint in {folder} is whole: go on with --resume {typed(folder)}")
+        with _at_work(c, ranks) as asked:
             with open(folder / METRICS, "a", encoding="utf-8") as log:
-                _steps(run, corpus, folder, display, log, asked)
-            _finish(run, corpus, folder, display)
+                stopped = _steps(run, corpus, folder, display, log, asked, ranks)
+            if stopped:
+                draw_curves(run.history, folder, c.preset, corpus.floor, unit)
+                raise ranks.end(BrokenPipeError() if display.closed else KeyboardInterrupt(
+                    f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {typed(folder)}"))
+            _finish(run, corpus, folder, display, ranks)
         if asked.is_set():
-            raise KeyboardInterrupt(f"the run in {folder} was already at its end and is complete")
+            raise ranks.end(KeyboardInterrupt(f"the run in {folder} was already at its end and is complete"))
     except BrokenPipeError:
         raise
     except OSError as error:  # of the files that are open here only one is written without a name for its errors
@@ -275,12 +274,12 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, remark: st
     return run
 
 
-def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
+def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One) -> None:
     """Evaluate on all held-out text, write a last sample, save, and draw. A finished run is only drawn again."""
     c = run.config
-    if not any(line["step"] == run.step and "final_val_loss" in line for line in run.history):
+    if not _judged(run):
         run.save(folder)
-        loss = evaluate(run.model, windows(corpus.val, c.block_size, c.batch_size, c.context_only))
+        loss = evaluate_all(run, corpus, ranks)
         run.history.append({"step": run.step, "final_val_loss": loss})
         run.sample = write_sample(run)
         run.save(folder)
@@ -294,6 +293,10 @@ def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress) -> None:
     context = f", each after at least {c.context_only} others" if c.context_only else ""
     display.say(f"held-out loss {loss:.4f} nats per {run.vocabulary.unit} over the whole split{context}{above}")
     display.say(f"the run is in {folder}; let it write with: tinygrad-tf sample {typed(folder)}")
+
+
+def _judged(run: Run) -> bool:
+    return any(line["step"] == run.step and "final_val_loss" in line for line in run.history)
 
 
 def _lines(history: list[dict[str, Any]]) -> str:

@@ -54,6 +54,10 @@ def check(words: list[str]) -> None:
             if name == "train":
                 settings = {key: options[key] for key in vars(PRESETS["tiny"]) if options[key] is not None}
                 PRESETS[settings.get("preset", "tiny")].changed(**settings)
+        case ["mpirun", "-n", ranks, *rest]:
+            assert int(ranks) > 1
+            assert "--data-parallel" in rest
+            check(rest)
         case ["pip", "install", "-e", target]:
             extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", target)[1]
             assert set(extras.split(",") if extras else ()) <= set(CONFIG["project"]["optional-dependencies"])

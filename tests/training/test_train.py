@@ -13,13 +13,15 @@ import pytest
 
 from tinygrad_tf import checkpoint, report
 from tinygrad_tf import train as training
+from tinygrad_tf.data import IGNORE
+from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.generate import generate
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.run import Run, load_model
 from tinygrad_tf.runfolder import CHECKPOINT, METRICS, RunError, locked
 from tinygrad_tf.settings import TrainConfig
 from tinygrad_tf.text import Vocabulary
-from tinygrad_tf.train import add_gradients, evaluate, resume, train
+from tinygrad_tf.train import add_gradients, resume, train
 
 QUIET = report.Progress
 
@@ -96,6 +98,13 @@ def test_CK_02_whatever_the_positions_and_the_attention(tmp_path, small, shape):
     start = vocabulary.encode("the cat")
     written = [list(generate(model, start, 12, temperature=0, cache=cache)) for cache in (True, False)]
     assert written[0] == written[1]
+
+
+def test_muons_momentum_is_a_setting_and_a_resumed_run_keeps_it(tmp_path, small):
+    config = small(optimizer="muon", muon_momentum=0.5)
+    straight, stopped = straight_and_stopped(tmp_path, config, [4])
+    assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
+    assert [o.param_groups[0].get("momentum") for o in Run.load(stopped).optimizer.optimizers] == [0.5, None]
 
 
 def test_muon_leaves_the_table_of_t5_alone(small):
@@ -196,8 +205,8 @@ def gradients(model):
 def test_OP_07_accumulation_is_the_gradient_of_the_big_batch(parts, ignored):
     """Also when slices differ in how many targets they keep."""
     model, x, y = model_and_batch()
-    y[0, :6] = y[1, :5] = training.IGNORE if ignored == 11 else y[0, 0]
-    y.reshape(-1)[:ignored] = training.IGNORE
+    y[0, :6] = y[1, :5] = IGNORE if ignored == 11 else y[0, 0]
+    y.reshape(-1)[:ignored] = IGNORE
     loss = add_gradients(model, x, y, 1)
     whole = gradients(model)
     model.zero_grad()
@@ -217,6 +226,8 @@ def test_OP_07_a_run_with_accumulation_sees_the_same_batches(tmp_path, small):
 def test_OP_05_the_schedule_as_it_is_run(tmp_path, small):
     run = train(small(steps=4, warmup=2, lr=1e-2, min_lr=1e-3), tmp_path / "a", QUIET())
     assert [line["lr"] for line in run.history[:4]] == pytest.approx([5e-3, 1e-2, 5.5e-3, 1e-3])
+    run = train(small(steps=6, warmup=2, lr=1e-2, min_lr=2e-3, schedule="linear"), tmp_path / "d", QUIET())
+    assert [line["lr"] for line in run.history[:6]] == pytest.approx([5e-3, 1e-2, 8e-3, 6e-3, 4e-3, 2e-3])
     run = train(small(steps=3, warmup=3, lr=1e-2), tmp_path / "b", QUIET())
     assert [line["lr"] for line in run.history[:3]] == pytest.approx([1e-2 / 3, 2e-2 / 3, 1e-2])
     assert train(small(steps=1, warmup=0), tmp_path / "c", QUIET()).history[0]["lr"] >= 0

@@ -1,0 +1,57 @@
+"""How good a model in training is: its loss on held-out text, and a sample of what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .data import IGNORE, Corpus, get_batch, windows
+from .generate import evaluating, generate
+from .parallel import ONE, One
+from .run import Run
+
+
+def evaluate(model: Any, batches: Iterable[tuple[np.ndarray, np.ndarray]], ranks: One = ONE) -> float:
+    """Mean loss in nats per kept target over batches (x, y), without dropout. The model's mode is left as it was.
+
+    Each rank takes some of the batches; the sum is taken in the order of one process, so it is the same number.
+    """
+    with evaluating(model):
+        own = [(model.loss(x, y).item() * kept(y), kept(y)) for x, y in ranks.deal(batches)]
+    total, count = 0.0, 0
+    for loss, number in ranks.collect(own):
+        total += loss
+        count += number
+    return total / max(1, count)
+
+
+def kept(y: np.ndarray) -> int:
+    """How many targets count."""
+    return int(np.count_nonzero(y != IGNORE))
+
+
+def estimate(run: Run, corpus: Corpus, ranks: One = ONE) -> float:
+    """Held-out loss over a few random windows, drawn from a stream of their own, as the final evaluation counts it."""
+    c = run.config
+
+    def batch() -> tuple[np.ndarray, np.ndarray]:
+        x, y = get_batch(corpus.val, c.block_size, c.batch_size, run.streams["evaluation"])
+        y[:, : c.context_only] = IGNORE
+        return x, y
+
+    return evaluate(run.model, (batch() for _ in range(c.eval_batches)), ranks)
+
+
+def evaluate_all(run: Run, corpus: Corpus, ranks: One = ONE) -> float:
+    """Held-out loss over the whole split."""
+    c = run.config
+    return evaluate(run.model, windows(corpus.val, c.block_size, c.batch_size, c.context_only), ranks)
+
+
+def write_sample(run: Run) -> str:
+    """A text from the model as it is now, drawn from a stream of its own."""
+    c, start = run.config, run.vocabulary.encode(run.start)
+    tokens = generate(run.model, start, c.sample_tokens, temperature=c.sample_temperature, generator=run.streams["sampling"])
+    return run.vocabulary.decode(list(tokens)).strip("\n")
