@@ -21,6 +21,7 @@ def describe() -> dict[str, Any]:
         "numpy": version("numpy"),
         "blas": _blas(),
         "torch": installed("torch"),
+        "numba": installed("numba"),
         "date": time.strftime("%Y-%m-%d %H:%M %z"),
     }
 

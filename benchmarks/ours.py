@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf import Tensor, optim
+from tinygrad_tf import Tensor, fused, grad, no_grad, optim
 from tinygrad_tf.generate import generate
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
@@ -16,7 +16,7 @@ from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.threads import VARIABLES, threads_for
 
 from . import memory
-from .sizes import BETAS, CLIP, LR, SIZES, VOCABULARY, WEIGHT_DECAY, Size, batches
+from .sizes import BETAS, CLIP, LR, SIZES, VOCABULARY, WEIGHT_DECAY, Size, batches, parts_of_attention, sized
 from .statements import BARE, TENSOR, operands, seconds
 
 
@@ -26,20 +26,29 @@ def decoder(size: Size) -> Decoder:
     return Decoder(config, np.random.default_rng(0))
 
 
+def threads_of_the_trainer(z: Size) -> ExitStack:
+    """Use as many threads as the trainer would, until this is closed.
+
+    BLAS has its number of threads from the environment by now. Left in place the variables would also tell threads_for() that
+    the reader had decided; in the trainer, with none of them set, it decides by size, as PyTorch does for itself.
+    """
+    given = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
+    opened = ExitStack()
+    opened.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd))
+    os.environ.update(given)
+    return opened
+
+
 class Training:
     """One call of `once` is one step: data, forward, backward, clipping, AdamW, and the loss read as a number."""
 
-    def __init__(self, size: str, prepared: bool = True):
-        z = SIZES[size]
-        keep_freed_memory()  # this and the threads as the trainer does
-        # BLAS has its number of threads from these variables by now. Left in place they would also tell threads_for() that the
-        # reader had decided; in the trainer, with none of them set, it decides by size, as PyTorch does for itself.
-        given = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
-        self.threads = ExitStack()  # open as long as the process lives
-        self.threads.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd))
-        os.environ.update(given)
+    def __init__(self, size: str | dict[str, Any], prepared: bool = True, keep: bool = True):
+        z = sized(size)
+        if keep:
+            keep_freed_memory()  # this and the threads as the trainer does
+        self.threads = threads_of_the_trainer(z)
         self.model = decoder(z)
-        self.batches = batches(SIZES[size])
+        self.batches = batches(z)
         if prepared:
             self.prepare()
 
@@ -63,6 +72,37 @@ class Training:
 
     def memory(self, steps: int) -> dict[str, Any]:
         return memory.of_training(self, steps)
+
+    def close(self) -> None:
+        """Give back the threads, before a training of another size."""
+        self.threads.close()
+
+
+class Attention:
+    """One call of `once` is causal softmax attention, alone, over the texts that `set` has made."""
+
+    def __init__(self) -> None:
+        keep_freed_memory()
+        self.threads = ExitStack()
+
+    def set(self, batch: int, heads: int, length: int, head_dim: int, backward: bool) -> None:
+        """Texts of this length; with `backward` a call brings the gradients of queries, keys and values too."""
+        self.threads.close()
+        self.threads = threads_of_the_trainer(Size(1, heads, heads * head_dim, length, batch))
+        arrays = parts_of_attention(batch, heads, length, head_dim)
+        self.qkv, self.g, self.backward = [Tensor(x, requires_grad=True) for x in arrays[:3]], arrays[3], backward
+
+    def once(self) -> None:
+        if self.backward:
+            grad(fused.attention(*self.qkv, causal=0), self.qkv, self.g)
+        else:
+            with no_grad():
+                fused.attention(*self.qkv, causal=0)
+
+    def read(self) -> list[Any]:
+        """What was computed: the output, then the gradients; for comparisons."""
+        out = fused.attention(*self.qkv, causal=0)
+        return [x.numpy().tolist() for x in (out.detach(), *grad(out, self.qkv, self.g))]
 
 
 class Generation:

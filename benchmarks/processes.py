@@ -16,6 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
+KERNELS = "TINYGRAD_TF_KERNELS"  # read by tinygrad_tf when it is imported
 
 
 class WorkerError(Exception):
@@ -23,11 +24,14 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A task in a process of its own, with this many threads. A context manager: the process ends with the block."""
+    """A task in a process of its own, with this many threads. A context manager: the process ends with the block.
 
-    def __init__(self, task: str, threads: int, **options: Any):
+    kernels: which of our kernels it uses if it is ours, numpy or numba.
+    """
+
+    def __init__(self, task: str, threads: int, /, kernels: str = "numpy", **options: Any):
         self.task = task
-        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), KERNELS: kernels}
         command = [sys.executable, "-m", "benchmarks.worker", f"benchmarks.{task}", json.dumps(options)]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"

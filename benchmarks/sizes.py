@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,11 +37,22 @@ SIZES = {
 }
 
 
+def sized(size: str | dict[str, Any]) -> Size:
+    """One of SIZES by its name, or another by its five numbers: what a worker is told over its pipe."""
+    return SIZES[size] if isinstance(size, str) else Size(**size)
+
+
 def text(seed: int = 0) -> np.ndarray:
     """(N,) int64   a made-up text of 50 words in random order: enough to learn that the losses fall."""
     generator = np.random.default_rng(seed)
     words = [generator.integers(0, VOCABULARY, n) for n in generator.integers(3, 9, 50)]
     return np.concatenate([words[i] for i in generator.integers(0, len(words), 40_000)])
+
+
+def parts_of_attention(batch: int, heads: int, length: int, head_dim: int) -> list[np.ndarray]:
+    """Queries, keys, values and the gradient of what is read, each (B, H, T, D) float32."""
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal((batch, heads, length, head_dim), np.float32) for _ in range(4)]
 
 
 def batches(size: Size, seed: int = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:

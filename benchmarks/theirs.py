@@ -6,11 +6,12 @@ import os
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from tinygrad_tf.memory import keep_freed_memory
 
 from . import memory, ours
-from .sizes import BETAS, CLIP, LR, SIZES, WEIGHT_DECAY, Size, batches
+from .sizes import BETAS, CLIP, LR, SIZES, WEIGHT_DECAY, Size, batches, parts_of_attention, sized
 from .statements import TENSOR, operands, seconds
 from .torch_twin import Twin
 
@@ -28,12 +29,13 @@ def decoder(size: Size) -> Twin:
 class Training:
     """One call of `once` is one step: data, forward, backward, clipping, AdamW, and the loss read as a number."""
 
-    def __init__(self, size: str, prepared: bool = True, keep: bool = False):
+    def __init__(self, size: str | dict[str, Any], prepared: bool = True, keep: bool = False):
+        z = sized(size)
         if keep:
             keep_freed_memory()  # what our trainer does helps PyTorch too, though it does not do it by itself
         # Where memory is measured, our decoder must not have been in this process.
-        self.model = decoder(SIZES[size]) if prepared else Twin(SIZES[size])
-        self.batches = batches(SIZES[size])
+        self.model = decoder(z) if prepared else Twin(z)
+        self.batches = batches(z)
         if prepared:
             self.prepare()
 
@@ -57,6 +59,34 @@ class Training:
 
     def memory(self, steps: int) -> dict[str, Any]:
         return memory.of_training(self, steps)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class Attention:
+    """One call of `once` is causal softmax attention, alone, over the texts that `set` has made."""
+
+    def __init__(self, keep: bool = False):
+        if keep:
+            keep_freed_memory()
+
+    def set(self, batch: int, heads: int, length: int, head_dim: int, backward: bool) -> None:
+        """Texts of this length; with `backward` a call brings the gradients of queries, keys and values too."""
+        arrays = [torch.from_numpy(x) for x in parts_of_attention(batch, heads, length, head_dim)]
+        self.qkv, self.g, self.backward = [x.requires_grad_() for x in arrays[:3]], arrays[3], backward
+
+    def once(self) -> None:
+        if self.backward:
+            torch.autograd.grad(scaled_dot_product_attention(*self.qkv, is_causal=True), self.qkv, self.g)
+        else:
+            with torch.no_grad():
+                scaled_dot_product_attention(*self.qkv, is_causal=True)
+
+    def read(self) -> list[Any]:
+        """What was computed: the output, then the gradients; for comparisons."""
+        out = scaled_dot_product_attention(*self.qkv, is_causal=True)
+        return [x.tolist() for x in (out.detach(), *torch.autograd.grad(out, self.qkv, self.g))]
 
 
 class Generation:

@@ -74,13 +74,13 @@ class Block(nn.Module):
 class Twin(nn.Module):
     """ids (B, T) -> logits (B, T, V)"""
 
-    def __init__(self, size: Size):
+    def __init__(self, size: Size, vocabulary: int = VOCABULARY):
         super().__init__()
         self.size = size
-        self.wte, self.wpe = nn.Embedding(VOCABULARY, size.n_embd), nn.Embedding(size.block_size, size.n_embd)
+        self.wte, self.wpe = nn.Embedding(vocabulary, size.n_embd), nn.Embedding(size.block_size, size.n_embd)
         self.h = nn.ModuleList(Block(size.n_embd, size.n_head) for _ in range(size.n_layer))
         self.ln_f = nn.LayerNorm(size.n_embd, bias=False)
-        self.lm_head = nn.Linear(size.n_embd, VOCABULARY, bias=False)
+        self.lm_head = nn.Linear(size.n_embd, vocabulary, bias=False)
         self.lm_head.weight = self.wte.weight
 
     def forward(self, ids: torch.Tensor, caches: list[Cache] | None = None) -> torch.Tensor:
@@ -92,7 +92,7 @@ class Twin(nn.Module):
 
     def loss(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         logits = self(ids)
-        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+        return F.cross_entropy(logits.flatten(0, 1), targets.view(-1))
 
     def new_cache(self, batch: int = 1) -> list[Cache]:
         s = self.size

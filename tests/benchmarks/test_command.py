@@ -22,9 +22,10 @@ def run(*arguments, cwd=ROOT):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["steps", "ops", "generation", "memory", "profile"])
+@pytest.mark.parametrize("what", ["steps", "ops", "generation", "attention", "imports", "memory", "growth", "profile"])
 def test_every_measurement_runs_and_is_written_down(what, tmp_path):
-    done = run(what, "--size", "tiny", "--pairs", 2, "--threads", 1, "--json", "results.json", cwd=tmp_path)
+    options = ["--size", "tiny", "--pairs", 2, "--threads", 1, "--kernels", "numpy"]
+    done = run(what, *options, "--json", "results.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.iterdir()  # nothing else is written
     assert file.name == "results.json"
@@ -35,21 +36,51 @@ def test_every_measurement_runs_and_is_written_down(what, tmp_path):
     assert ("PyTorch is not installed" in done.stdout) == (not with_torch)
     for result in written["results"]:
         if "ratios" in result:
-            assert ("torch" in result["ratios"]) == with_torch
-            assert all(0 < r["min"] <= r["median"] <= r["max"] for r in result["ratios"].values())
+            assert ("torch" in result["ratios"]["ours"]) == with_torch
+            assert all(0 < r["min"] <= r["median"] <= r["max"] for r in result["ratios"]["ours"].values())
         if "largest_loss_difference" in result:
             assert result["largest_loss_difference"] < 1e-4
         assert result.get("same_tokens", True)
 
 
-def test_all_is_everything_but_the_profile(monkeypatch):
+def test_all_is_everything_but_what_is_asked_for(monkeypatch):
     from benchmarks import __main__ as command
 
     shown = []
-    stubs = {name: ([{"what": name}], shown.extend) for name in map(str, command.What) if name != "all"}
+    stubs = {name: ([{"what": name}], shown.extend) for name in map(str, command.What) if name not in ("all", "report")}
     monkeypatch.setattr(command, "_measurements", lambda *_: stubs)
     command.main()
-    assert [result["what"] for result in shown] == ["steps", "ops", "generation", "memory", "drawing"]
+    assert {"profile", "crossover", "tricks"} == stubs.keys() - {result["what"] for result in shown}
+
+
+def test_every_measurement_has_its_name_and_every_option_its_line():
+    """The words of the command, those of its page, and what `_measurements` offers are the same."""
+    from typer.main import get_command
+
+    from benchmarks import __main__ as command
+    from benchmarks.measure import Plan
+
+    offered = command._measurements(["tiny"], Plan(), False, [Plan()])
+    assert {*offered, "all", "report"} == set(map(str, command.What))
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    options = {name for option in get_command(command.app).params for name in option.opts if name.startswith("--")} - {"--help"}
+    assert {line.split("`")[1] for line in page.splitlines() if line.startswith("| `--")} == options
+    commands = {line.split()[3] for line in page.splitlines() if line.startswith("python -m benchmarks ")}
+    assert commands >= {*offered, "report"}
+
+
+def test_what_is_measured_again_takes_the_place_of_the_old(monkeypatch, tmp_path):
+    from benchmarks import __main__ as command
+    from benchmarks import results
+
+    def measured(*names):
+        found = [{"what": "step", "size": name, "threads": 1, "n": len(names)} for name in names]
+        monkeypatch.setattr(command, "_measurements", lambda *_: {"steps": (found, print)})
+        command.main(to=tmp_path / "results.json", add=True)
+        return [(r["size"], r["n"]) for r in results.read(tmp_path / "results.json").results]
+
+    assert measured("tiny", "laptop") == [("tiny", 2), ("laptop", 2)]
+    assert measured("laptop") == [("tiny", 2), ("laptop", 1)]
 
 
 def test_an_interrupted_run_leaves_what_it_has(monkeypatch, tmp_path):
@@ -66,7 +97,8 @@ def test_an_interrupted_run_leaves_what_it_has(monkeypatch, tmp_path):
 
 
 BAD = ["nothing", "steps --size huge", "steps --threads 0", "steps --pairs 0", "steps --patience -1", "steps --json .",
-       "steps --json no/such/x.json"]  # fmt: skip
+       "steps --json no/such/x.json", "steps --kernels cuda", "steps --add", "steps --figures no/such/folder",
+       "steps results.json", "report no/such/file.json", "report README.md"]  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -83,7 +115,7 @@ def test_without_pytorch_ours_is_measured_alone(monkeypatch, capsys):
     monkeypatch.setattr(measure, "installed", lambda package: None)
     result = measure.step("tiny", measure.Plan(threads=1, pairs=1))
     assert set(result["milliseconds"]) == {"ours", "products"}
-    assert set(result["ratios"]) == {"products"}
+    assert set(result["ratios"]["ours"]) == {"products"}
     tables.steps([result])
     shown = capsys.readouterr().out
     assert "products alone" in shown
@@ -115,3 +147,10 @@ def test_what_a_library_prints_does_not_stand_among_the_answers(tmp_path):
     done = subprocess.run(command, env=environment, input=request, capture_output=True, check=True, text=True)
     assert [json.loads(line) for line in done.stdout.splitlines()][1]["results"] == [1]
     assert done.stderr == "hello\n"
+
+
+def test_a_worker_has_the_kernels_that_it_was_given():
+    with Worker("floor.Products", 1, kernels="numba", size="tiny") as worker:
+        environment = Path(f"/proc/{worker.process.pid}/environ")
+        if environment.exists():
+            assert b"TINYGRAD_TF_KERNELS=numba" in environment.read_bytes()
