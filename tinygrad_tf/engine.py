@@ -23,6 +23,7 @@ from functools import wraps
 from heapq import heapify, heappop, heappush
 from itertools import count
 from operator import attrgetter
+from sys import _getframe
 from typing import Any
 from weakref import ref as reference_to
 
@@ -30,7 +31,7 @@ import numpy as np
 from numpy import may_share_memory
 
 from .errors import describe
-from .lines import user_line
+from .lines import line_of, place_of_call, user_line
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 MANY = 1 << 12  # numbers from which on it counts in which order they are added up
@@ -97,7 +98,9 @@ class Node:
     intermediate array: what a node keeps for backward is exactly what its rule closes over.
     """
 
-    __slots__ = ("__weakref__", "dtype", "inputs", "line", "op", "rule", "scope", "serial", "settings", "shape", "watchers")
+    __slots__ = (
+        "__weakref__", "dtype", "inputs", "line", "op", "place", "rule", "scope", "serial", "settings", "shape", "watchers"
+    )  # fmt: skip
 
     def __init__(self, op: Any, inputs: tuple, settings: dict, rule: Any, shape: tuple, dtype: np.dtype):
         self.op, self.inputs, self.settings, self.rule = op, inputs, settings, rule
@@ -105,6 +108,7 @@ class Node:
         self.serial = next(_serial)
         self.watchers: list[Callable] | None = None
         self.line: str | None = None  # the user's line, filled in by whoever observes
+        self.place = place_of_call(_getframe(2))  # who called `record`
 
     def __repr__(self) -> str:
         where = f" in {self.scope.path}" if self.scope and self.scope.path else ""
@@ -407,7 +411,8 @@ def check_not_written(node: Node, arrays: list[np.ndarray]) -> None:
         line = written_since(node, array)
         if line is not None:
             raise RuntimeError(
-                f"{node!r} needs a value for its backward that was changed in place afterwards, at {line}. "
+                f"{node!r}, computed at {line_of(node.place)}, needs a value for its backward that was changed in place "
+                f"afterwards, at {line}. "
                 "Use the form that makes a new tensor, or change it after backward()."
             )
 

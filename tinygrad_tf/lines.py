@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import os
 import sys
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
 INSIDE = ("tinygrad_tf", "viz", "numpy")  # a line in these packages is not the user's
+FOLDER = os.path.dirname(__file__) + os.sep  # the code of this package begins with it
+LEVELS = 4  # so many callers a recorded op looks up for the user's line; a layer's function called by its module is four deep
 
 
 def user_line() -> str:
@@ -20,6 +23,27 @@ def user_line() -> str:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def place_of_call(frame: FrameType) -> tuple[CodeType, int]:
+    """The code that called an op from this frame, and where in it: cheap enough for every op, `line_of` makes words of it.
+
+    The innermost caller outside of this package if it is near, as it is for an op, a method or a layer; else the frame's own.
+    """
+    code, at, left = frame.f_code, frame.f_lasti, LEVELS
+    outer: FrameType | None = frame
+    while (inner := outer) is not None and left:
+        if not inner.f_code.co_filename.startswith(FOLDER):
+            return inner.f_code, inner.f_lasti
+        outer, left = inner.f_back, left - 1
+    return code, at
+
+
+def line_of(place: tuple[CodeType, int]) -> str:
+    """`file:line` of a place in a code."""
+    code, at = place
+    line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
+    return f"{code.co_filename}:{line or code.co_firstlineno}"
 
 
 def quoted(line: str | None) -> str:

@@ -15,8 +15,9 @@ import numpy as np
 
 from tinygrad_tf.engine import Node, Traced, history, kept_by, promote, state, tap, unbroadcast
 from tinygrad_tf.lines import user_line
+from tinygrad_tf.recompute import settings_of
 
-from .stale import Overwritten, changed
+from .stale import Overwritten, changed, check_not_freed
 
 
 class Entry:
@@ -104,6 +105,7 @@ def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
     in place since: the numbers would be others.
     """
     order = history(root)[::-1]
+    check_not_freed(order)
     for node in order:
         for source in node.inputs:
             if (place := changed(node, source)) is not None:
@@ -114,7 +116,7 @@ def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
         args = [_Shown(entries[source].value) if type(source) is Node else source for source in node.inputs]
         arrays = promote(tuple(args), [a.array if isinstance(a, Traced) else a for a in args])
         with np.errstate(all="ignore"):
-            value, rules[node] = node.op.raw(*arrays, **node.settings)
+            value, rules[node] = node.op.raw(*arrays, **settings_of(node))
         value = np.asarray(value, dtype=node.dtype)
         entries[node] = Entry(value, kept_by(rules[node]), node.line or "")
     if root.shape == () or np.prod(root.shape) == 1:

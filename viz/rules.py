@@ -134,6 +134,10 @@ TABLE: dict[str, Words] = {
                               "d": ("sqrt(2/π) · (1 + 0.134145 · x²)", lambda v: C * (1 + 0.134145 * v["x"] ** 2))}),
     "silu": _each("x · s", "g · s · (1 + x · (1 − s))", terms={"s": ("sigmoid(x)", lambda v: _sigmoid(v["x"]))}),
     "swiglu": _each("gate · s · up", "g · up · s · (1 + gate · (1 − s))", "g · gate · s", terms=GATE),
+    "lstm": Words("h beside c at every position: c = f · c before + i · n, h = o · tanh(c)",
+                  ("what reaches the four parts at each position", "Σ over positions of (what reaches the parts)ᵀ @ h before",
+                   "what reaches the first h", "what reaches the first c"), names=("read", "w", "h", "c"),
+                  aside="i, f, o are the sigmoid and n the tanh of the four parts of read + h before @ wᵀ"),
     # positions and attention
     "rotary": Words("each pair (a, b) of x turned by the angle of its position: (a · cos − b · sin, a · sin + b · cos)",
                     ("g, each pair turned back by the same angle",)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Node, Traced, written_since
+from tinygrad_tf.recompute import Remade
 
 OTHER = "is not what this graph sent"  # of a .grad that holds something else: a note of the graph says so
 CLOSE = 1e-3  # of the largest number, between the sum of a leaf's shares and its .grad
@@ -19,6 +20,20 @@ class Overwritten(RuntimeError):
     def __init__(self, place: str):
         self.what = f"a value that it was computed from was changed in place at {place}, as opt.step() does"
         super().__init__(f"{self.what}. Run the model inside viz.record(), or draw before that")
+
+
+class Freed(Overwritten):
+    """What a checkpoint kept to make its values again is no longer there."""
+
+    def __init__(self) -> None:
+        self.what = "backward() has let go of what a checkpoint kept of it"
+        RuntimeError.__init__(self, f"{self.what}. Run the model inside viz.record(), or draw before that")
+
+
+def check_not_freed(order: list[Node]) -> None:
+    """Freed if one of these op calls had a constant that cannot be made again."""
+    if any(type(x) is Remade and x.gone for call in order for x in (*call.inputs, *call.settings.values())):
+        raise Freed
 
 
 def changed(call: Node, source: Any) -> str | None:

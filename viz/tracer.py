@@ -13,6 +13,7 @@ from tinygrad_tf import nn
 from tinygrad_tf.engine import Node as Call
 from tinygrad_tf.engine import Scope, Traced, owner
 from tinygrad_tf.lines import operand
+from tinygrad_tf.recompute import Remade
 
 from .graph import Edge, Graph, Module, Node, Numbers
 from .record import Entry, recorded, replay
@@ -20,6 +21,7 @@ from .skips import find_skips
 from .stale import Overwritten, accumulated, changed, left_out
 
 DATA = ("ids", "target", "index")  # settings that hold what the model was given, not how it works
+ARRAYS = (np.ndarray, Traced, Remade)
 AUTOMATIC = 2_000_000  # numbers in all values up to which they are computed unasked
 
 
@@ -136,10 +138,10 @@ class Tracer:
             self._edge(self._source(source, call, i), id_, i, operand(call.op, i).strip("`"), share)
         slot = len(call.inputs)
         for key, value in call.settings.items():
-            if isinstance(value, (np.ndarray, Traced)) and np.ndim(value.array if isinstance(value, Traced) else value):
+            if isinstance(value, ARRAYS) and np.ndim(value.array if isinstance(value, Traced) else value):
                 self._edge(self._array(value.array if isinstance(value, Traced) else value, call, key), id_, slot, key, None)
                 slot += 1
-        settings = {k: _shown(v) for k, v in call.settings.items() if not isinstance(v, (np.ndarray, Traced)) and v is not None}
+        settings = {k: _shown(v) for k, v in call.settings.items() if not isinstance(v, ARRAYS) and v is not None}
         self.nodes.append(Node(
             id_, "op", call.op.name, op=call.op.name, name=self.tensor_names.get(id(call), ""), shape=tuple(call.shape),
             dtype=str(call.dtype), module=module, order=call.serial, settings=settings, line=_relative(call.line),
@@ -174,6 +176,8 @@ class Tracer:
         """A value that takes no gradient: data that goes into the computation, one node each, or a constant, one a use."""
         if id(value) in self.ids:
             return self.ids[id(value)]
+        if type(value) is Remade:
+            return self._remade(value, call, slot)
         array = np.asarray(value)
         name = self.tensor_names.get(id(value)) or next((n for n, a in self.arrays if _same(a, array)), "")
         used_as_data = slot in DATA or call.scope is None or (call.inputs and call.inputs[0] is value)
@@ -189,6 +193,13 @@ class Tracer:
         ))  # fmt: skip
         if data:
             self.ids[id(value)] = id_
+        return id_
+
+    def _remade(self, value: Remade, call: Call, slot: str) -> str:
+        """A constant that a checkpoint has let go of."""
+        id_ = self._fresh(f"{self.ids[call]}/{slot}")
+        self.nodes.append(Node(id_, "constant", slot, shape=value.shape, dtype=str(value.dtype), module=self._module(call.scope),
+                               order=call.serial, ops=0))  # fmt: skip
         return id_
 
     def _before(self, call: Call) -> str:

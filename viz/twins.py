@@ -6,6 +6,7 @@ from typing import Any
 
 from tinygrad_tf import enable_grad
 from tinygrad_tf.engine import Node, Scope, composed, history, state
+from tinygrad_tf.recompute import settings_of
 
 from .stale import Overwritten, changed
 
@@ -26,7 +27,7 @@ def opened(roots: list[Node]) -> dict[Node, Node]:
                         raise RuntimeError(f"fused=False computes the graph again, and {what}. Draw before that")
                 state.scope = Scope(call.scope, call.op.name, call.op.name) if call.op.twin is not None else call.scope
                 state.observer = lambda node, value: setattr(node, "line", call.line)  # noqa: B023  called in this turn
-                made[call] = call.op(*(made[x] if type(x) is Node else x for x in call.inputs), **call.settings)
+                made[call] = call.op(*(made[x] if type(x) is Node else x for x in call.inputs), **settings_of(call))
     finally:
         state.scope, state.observer = scope, observer
     return {call: tensor.node for call, tensor in made.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinygrad_tf import Tensor, manual_seed, no_grad, optim, tensor, zeros
+from tinygrad_tf import Tensor, manual_seed, nn, no_grad, optim, tensor, zeros
 from tinygrad_tf.engine import history
 
 HERE = __file__
@@ -180,13 +180,36 @@ def line_of(text):
     return next(i for i, line in enumerate(lines, 1) if text in line and "line_of" not in line)
 
 
-def test_a_value_still_needed_that_was_changed_raises_and_names_the_line():
+def test_a_value_still_needed_that_was_changed_raises_and_names_both_lines():
     x = tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
-    z = y * y
+    z = y * y  # the victim
     y += 1  # the culprit
-    where = rf"test_in_place\.py:{line_of('# the culprit')}\. "
-    with pytest.raises(RuntimeError, match=rf"^<mul \(2,\)> needs a value .* changed in place afterwards, at .*{where}"):
+    lines = [rf".*test_in_place\.py:{line_of(mark)}" for mark in ("# the victim", "# the culprit")]
+    with pytest.raises(
+        RuntimeError,
+        match=rf"^<mul \(2,\)>, computed at {lines[0]}, needs a value .* changed in place afterwards, at {lines[1]}\. ",
+    ):
+        z.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "compute,op",
+    [
+        (lambda y: y.square(), "mul"),  # a method made of others
+        (lambda y: nn.functional.softmax(y, -1), "softmax"),
+        (nn.Sequential(nn.Linear(2, 2, bias=False)), "linear .* in 0"),  # a layer in a layer: too deep to look for
+        (lambda y: 3.0 / y, "div"),
+    ],
+    ids=["method", "function", "layer", "reflected"],
+)
+def test_the_line_that_called_a_method_or_a_function_is_named_and_of_a_layer_its_path(compute, op):
+    y = tensor([[1.0, 2.0]], requires_grad=True) * 2
+    z = compute(y)
+    with no_grad():
+        (z if op == "softmax" else y).mul_(3)
+    where = "" if "in 0" in op else r"test_in_place\.py:\d+, needs"
+    with pytest.raises(RuntimeError, match=rf"^<{op}.*>, computed at .*{where}.* afterwards, at .*test_in_place\.py:\d+"):
         z.sum().backward()
 
 

@@ -175,6 +175,10 @@ EXAMPLES = {
         [[(2, 3, 4)], [(1, 2, 3, 4)], [(0, 3, 4)]],
         [{"cos": np.cos(ANGLES), "sin": np.sin(ANGLES), "interleaved": i} for i in (False, True)],
     ),
+    "lstm": cases(
+        [[(3, 2, 8), (8, 2), (2, 2), (2, 2)], [(1, 1, 4), (4, 1), (1, 1), (1, 1)], [(2, 0, 4), (4, 1), (0, 1), (0, 1)]],
+        [{}, {"backwards": True}],
+    ),
     "split_heads": cases([[(2, 3, 4)], [(1, 1, 2)], [(0, 3, 4)]], [{"heads": 2}, {"heads": 1}]),
     "join_heads": cases([[(2, 2, 3, 4)], [(1, 1, 1, 2)], [(0, 2, 3, 4)]]),
     "attention": cases(

@@ -176,7 +176,6 @@ def test_what_is_imported_at_the_top_refuses_when_called():
         (torch.nn, "attention", "scaled_dot_product_attention"),
         (torch, "quantization", "quantized"),
         (torch, "sparse", "dense"),
-        (torch.utils, "checkpoint", "recomputation"),
         (torch, "vmap", "batch axis"),
         (torch, "complex64", "cos and sin"),
     ],
@@ -187,12 +186,64 @@ def test_unsupported_names_are_not_there_and_say_what_to_do(module, name, way):
         getattr(module, name)
 
 
+@pytest.mark.parametrize(
+    "line,way",
+    [
+        ("from tinygrad_tf.torch import polar", "torch.polar is not supported: .*cos and sin"),
+        ("from tinygrad_tf.torch import Tensor, view_as_complex", "torch.view_as_complex is not .*cos and sin"),
+        ("from tinygrad_tf.torch import jit", "torch.jit is not .*runs as it is"),
+        ("import tinygrad_tf.torch.onnx", "torch.onnx is not .*runs as it is"),
+        ("from tinygrad_tf.torch.nn.attention import sdpa_kernel", "torch.nn.attention is .*scaled_dot_product_attention"),
+        (
+            "from tinygrad_tf.torch.nn.attention.flex_attention import flex_attention",
+            "torch.nn.attention is .*scaled_dot_product_attention",
+        ),
+        ("from tinygrad_tf.torch.ao.quantization import quantize_dynamic", "torch.ao is .*quantized"),
+        ("from tinygrad_tf.torch.distributed.fsdp import FullyShardedDataParallel", "fsdp is not .*one process computes"),
+        ("from tinygrad_tf.torch.nn import Linear, NoSuchLayer", r"tinygrad_tf has no torch\.nn\.NoSuchLayer: .*COVERAGE"),
+        ("import tinygrad_tf.torch.no_such_module", r"tinygrad_tf has no torch\.no_such_module: .*COVERAGE"),
+    ],
+)
+def test_an_import_of_what_is_not_there_says_what_to_do(line, way):
+    """A NotImplementedError, and an ImportError too, for programs that look whether they may import something."""
+    for kind in (NotImplementedError, ImportError):
+        with pytest.raises(kind, match=way):
+            exec(line)
+
+
+@pytest.mark.parametrize(
+    "line,same",
+    [
+        ("from tinygrad_tf.torch.cuda.amp import GradScaler as found", torch.amp.GradScaler),
+        ("from tinygrad_tf.torch.nn.parameter import Parameter as found", torch.nn.Parameter),
+        ("from tinygrad_tf.torch.nn.modules import Module as found", torch.nn.Module),
+        ("from tinygrad_tf.torch.optim.optimizer import Optimizer as found", torch.optim.Optimizer),
+        ("from tinygrad_tf.torch.utils.data.dataset import Dataset as found", torch.utils.data.Dataset),
+        ("from tinygrad_tf.torch.optim.lr_scheduler import LambdaLR as found", torch.optim.lr_scheduler.LambdaLR),
+        ("import tinygrad_tf.torch.nn.parameter as found", torch.nn.parameter),
+    ],
+)
+def test_modules_that_pytorch_has_by_another_path(line, same):
+    names = {}
+    exec(line, names)
+    assert names["found"] is same
+
+
+def test_any_name_of_distributed_can_be_imported_and_asked_about():
+    from tinygrad_tf.torch.distributed import ReduceOp, new_group
+
+    assert not isinstance(1, ReduceOp)
+    for each in (ReduceOp, new_group):
+        with pytest.raises(NotImplementedError, match="one process computes here"):
+            each()
+    assert not hasattr(torch.distributed, "__wrapped__")
+
+
 def test_names_that_nobody_knows_are_just_not_there():
     assert not hasattr(torch, "no_such_name")
-    with pytest.raises(AttributeError, match=r"tinygrad_tf has no torch\.no_such_name"):
-        torch.no_such_name  # noqa: B018
-    with pytest.raises(ImportError):
-        from tinygrad_tf.torch.nn import NoSuchLayer  # noqa: F401
+    for kind in (AttributeError, NotImplementedError):
+        with pytest.raises(kind, match=r"tinygrad_tf has no torch\.no_such_name"):
+            torch.no_such_name  # noqa: B018
     assert hasattr(torch.nn.functional, "scaled_dot_product_attention")
 
 

@@ -1,7 +1,9 @@
 """torch.save and torch.load: what goes in comes out, PyTorch's files are read, and no file runs code."""
 
 import collections
+import errno
 import io
+import os
 import pickle
 import zipfile
 
@@ -118,6 +120,27 @@ def test_a_training_goes_on_where_it_was_saved(tmp_path):
     train(again, other, state["step"])
     for p, q in zip(model.parameters(), again.parameters()):
         assert p.tolist() == q.tolist()
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_save_that_fails_leaves_the_file_from_before(call, tmp_path, monkeypatch):
+    """And it reaches the disk before it takes the old one's name, as a checkpoint does."""
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: (calls.append(name), real(*args)))
+    ours.save(1, tmp_path / "x.pt")
+    assert calls[:2] == ["fsync", "replace"]
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space") as error:
+        ours.save({"w": ours.ones(3)}, tmp_path / "x.pt")
+    assert error.value.filename == str(tmp_path / "x.pt")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.pt"]
+    assert ours.load(tmp_path / "x.pt") == 1
 
 
 class Config:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import mark_written
+from ..recompute import running_again
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -61,8 +62,9 @@ class BatchNorm1d(Module):
             raise ValueError(f"BatchNorm1d of {self.num_features} channels does not fit an input of shape {x.shape}")
         momentum = self.momentum
         if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.array += 1
-            mark_written(self.num_batches_tracked.array)
+            if not running_again():
+                self.num_batches_tracked.array += 1
+                mark_written(self.num_batches_tracked.array)
             momentum = 1 / self.num_batches_tracked.item() if momentum is None else momentum
         of_the_batch = self.training or self.running_mean is None
         return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, of_the_batch, momentum or 0.0,

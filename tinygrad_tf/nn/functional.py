@@ -10,9 +10,17 @@ import numpy as np
 from .. import activations, fused, ops
 from ..dtypes import as_array, check_ids
 from ..engine import mark_written
-from ..random import default as default_generator
+from ..random import source
+from ..recompute import running_again
 from ..tensor import Tensor
-from .losses import binary_cross_entropy_with_logits, cross_entropy, kl_div, mse_loss, nll_loss  # noqa: F401  (F's names)
+from .losses import (  # noqa: F401  (F's names)
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_div,
+    mse_loss,
+    nll_loss,
+)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -104,7 +112,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         mean = input.mean(along, keepdim=True)
         off = input - mean
         var = off.square().mean(along, keepdim=True)
-        if running_mean is not None and running_var is not None:
+        if running_mean is not None and running_var is not None and not running_again():
             for running, now in ((running_mean, mean.array), (running_var, var.array * (count / (count - 1)))):
                 running.array += momentum * (now.reshape(-1) - running.array)
                 mark_written(running.array)
@@ -140,7 +148,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout: p is a probability, not {p}")
     if not training or p == 0:
         return input
-    keep = (generator or default_generator()).random(input.shape, dtype=np.float32) >= p
+    keep = source(generator).random(input.shape, dtype=np.float32) >= p
     out = ops.dropout(input, keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
     return input.copy_(out) if inplace else out
 
@@ -171,7 +179,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def weight_dropout(p: float, generator: np.random.Generator | None) -> dict[str, Any]:
     """The settings of fused.attention for dropout: none for p = 0, else p and a seed from this generator or the default one."""
-    return {"dropout": p, "seed": int((generator or default_generator()).integers(2**63))} if p else {}
+    return {"dropout": p, "seed": int(source(generator).integers(2**63))} if p else {}
 
 
 def _four_axes(mask: Any, lead: int) -> Any:

@@ -203,6 +203,27 @@ class MSELoss(Loss):
         return mse_loss(input, target, self.reduction)
 
 
+def binary_cross_entropy(input: Tensor, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
+    """probabilities (...), targets between 0 and 1 (...) -> () or (...)   -w (t log p + (1 - t) log(1 - p))
+
+    Logarithms are at least -100, and of a probability that is exactly 0 or 1 the slope is 0, where PyTorch's is 1e12:
+    `binary_cross_entropy_with_logits` has no such point.
+    """
+    _check(reduction)
+    target = as_array(target).astype(input.dtype, copy=False) if not isinstance(target, Tensor) else target
+    if target.shape != input.shape:
+        raise ValueError(f"targets of shape {target.shape} for probabilities of shape {input.shape}: the shapes must be equal")
+    if not ((input.array >= 0) & (input.array <= 1)).all():
+        raise RuntimeError("binary_cross_entropy takes probabilities, all of them between 0 and 1: sigmoid() makes them")
+    loss = -(target * _log(input) + (1 - target) * _log(1 - input))
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _log(p: Tensor) -> Tensor:
+    zero = p.array == 0
+    return ops.where(-100, ops.where(1, p, condition=zero).log().clamp(min=-100), condition=zero)
+
+
 def binary_cross_entropy_with_logits(input: Tensor, target: Any, weight: Any = None, reduction: str = "mean",
                                      pos_weight: Any = None) -> Tensor:
     """logits (...), targets between 0 and 1 (...) -> ()   -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x))
@@ -227,3 +248,13 @@ class BCEWithLogitsLoss(Loss):
 
     def forward(self, input: Tensor, target: Any) -> Tensor:
         return binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
+
+
+class BCELoss(Loss):
+    """probabilities (...), targets between 0 and 1 (...) -> ()   see `binary_cross_entropy`"""
+
+    def __init__(self, weight: Any = None, reduction: str = "mean"):
+        super().__init__(reduction, weight=weight)
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return binary_cross_entropy(input, target, self.weight, self.reduction)

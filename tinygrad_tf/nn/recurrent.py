@@ -1,7 +1,7 @@
 """RNN, LSTM and GRU: a state that is carried from position to position, through the same weights at each.
 
 Arguments, parameter names and results are PyTorch's. Everything that does not need the state, the product with the inputs, is
-computed for all positions at once; the rest is a loop over them.
+computed for all positions at once; the rest is a loop over them, for the LSTM inside one op.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from ..functions import stack
 from ..ops import cat
+from ..recurrence import lstm
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -34,7 +35,9 @@ class Recurrent(Module):
     gates, states = 1, 1  # H-wide parts of a weight; tensors in a state
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None):
+                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None):
+        if proj_size:
+            raise NotImplementedError("proj_size is not here: take a smaller hidden_size, and a Linear after the layer")
         if hidden_size < 1 or num_layers < 1 or not 0 <= dropout <= 1:
             raise ValueError(f"hidden_size and num_layers are positive and dropout is a probability, not {hidden_size}, "
                              f"{num_layers}, {dropout}")  # fmt: skip
@@ -136,7 +139,7 @@ class RNN(Recurrent):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f'nonlinearity is "tanh" or "relu", not {nonlinearity!r}')
         self.nonlinearity = nonlinearity
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
 
     def cell(self, now: Tensor, own: Tensor, state: State) -> State:
         h = now + own
@@ -150,10 +153,12 @@ class LSTM(Recurrent):
 
     gates, states = 4, 2
 
-    def cell(self, now: Tensor, own: Tensor, state: State) -> State:
-        i, f, g, o = (now + own).chunk(4, -1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
+    def _run(self, x: Tensor, state: State, end: str, backwards: bool) -> tuple[Tensor, State]:
+        bias = getattr(self, f"bias_ih{end}") + getattr(self, f"bias_hh{end}") if self.bias else None
+        read = F.linear(x, getattr(self, f"weight_ih{end}"), bias)
+        both, H = lstm(read, getattr(self, f"weight_hh{end}"), *state, backwards=backwards), self.hidden_size
+        last = both[0 if backwards else -1]
+        return both[..., :H], (last[:, :H], last[:, H:])
 
 
 class GRU(Recurrent):

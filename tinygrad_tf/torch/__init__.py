@@ -7,6 +7,8 @@ COVERAGE.md lists every name, its keywords and where it differs.
 from __future__ import annotations
 
 import math
+import sys as _sys
+from contextlib import suppress as _suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,5 +84,11 @@ def set_num_threads(count: int) -> None:
     """Does nothing: OMP_NUM_THREADS, set before the program starts, says how many threads matrix products use."""
 
 
+with _suppress(ImportError):  # no einops: then no program asks for it
+    from . import einops_backend
+for _name, _module in {"cuda.amp": amp, "nn.parameter": nn, "nn.modules": nn, "optim.optimizer": optim}.items():
+    _sys.modules[f"{__name__}.{_name}"] = _module  # PyTorch has these as modules of their own, and programs import from them
+nn.parameter = nn.modules = nn
+optim.optimizer = optim
 globals().update(_TABLE | _BUILTIN_NAMES | _CLASSES)
 __getattr__ = _lookup("torch")

@@ -29,7 +29,7 @@ GENERAL = """
 - An integer that a dtype cannot hold is an OverflowError; PyTorch wraps it around.
 - A tensor, or a view of it, is changed in place while gradients are recorded unless another view of the same memory is still in
   use: that is a RuntimeError, where PyTorch follows them all. Outside the graph (`no_grad`, `.data`) it always may be changed.
-- A value that backward still needs and that was changed in place is a RuntimeError that names the op and the line.
+- A value that backward still needs and that was changed in place is a RuntimeError that names both lines.
 - A list of modules or parameters as a plain attribute, which no optimizer would see, is a TypeError: use ModuleList.
 - Backward hooks of modules, modules as objects in a file, views of another dtype, sparse and quantized tensors and the
   compiler are not here. Names that are out of scope say so when they are asked for, with the supported way.
@@ -68,6 +68,7 @@ DIFFERENCES = {
     "nn.utils.clip_grad_norm_": "the 2-norm; gradients that hold NaN are left as they are",
     "torch.utils.data.DataLoader": "in this process: num_workers, pin_memory and what belongs to them change nothing",
     "torch.utils.data.dataloader.DataLoader": "as torch.utils.data.DataLoader",
+    "torch.utils.checkpoint.checkpoint": "one way, use_reentrant=False; random numbers are always drawn the same again",
     "torch.linalg.norm": "vector norms, and the Frobenius norm",
     "optim.Adam": "fused=True and foreach=True warn and change nothing; amsgrad is not here",
     "optim.AdamW": "fused=True and foreach=True warn and change nothing; amsgrad is not here",

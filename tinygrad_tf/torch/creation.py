@@ -11,7 +11,7 @@ import numpy as np
 from .. import functions
 from ..device import on_cpu
 from ..dtypes import float32, int64
-from ..random import default as default_generator
+from ..random import source
 from ..tensor import Tensor, _sizes
 
 __all__ = [
@@ -77,7 +77,7 @@ def randint_like(input: Tensor, low: int, high: int | None = None, dtype: Any = 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, generator: Any = None, dtype: Any = float32) -> Tensor:
     """Normal numbers: of this size, or one for each element of `mean` and `std`."""
     mean, std = (x.array if isinstance(x, Tensor) else x for x in (mean, std))
-    draw = (generator or default_generator()).normal(mean, std, None if size is None else _sizes((size,)))
+    draw = source(generator).normal(mean, std, None if size is None else _sizes((size,)))
     return Tensor(np.asarray(draw, dtype))
 
 
@@ -86,7 +86,7 @@ def bernoulli(input: Tensor, generator: Any = None) -> Tensor:
     p = input.array
     if not ((p >= 0) & (p <= 1)).all():
         raise RuntimeError("bernoulli: a probability lies between 0 and 1")
-    return Tensor(((generator or default_generator()).random(p.shape) < p).astype(p.dtype))
+    return Tensor((source(generator).random(p.shape) < p).astype(p.dtype))
 
 
 @_placed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .unsupported import PROCESSES, lookup, refusal
+from .unsupported import PROCESSES, lookup, refusal, refused_class
 
 __all__ = [
     "all_gather", "all_reduce", "barrier", "broadcast", "destroy_process_group", "get_rank", "get_world_size",
@@ -29,4 +29,11 @@ get_rank, get_world_size, barrier = _refused("get_rank"), _refused("get_world_si
 broadcast, all_reduce, all_gather, reduce = map(_refused, ("broadcast", "all_reduce", "all_gather", "reduce"))
 spawn: Any = refusal("torch.multiprocessing.spawn", PROCESSES)
 
-__getattr__ = lookup("torch.distributed")
+__path__: list[str] = []  # modules below it, as torch.distributed.fsdp, are refused with the same words
+
+
+def __getattr__(name: str) -> Any:
+    """Whatever else a program imports from it: a class to ask about, which refuses to be made."""
+    if name.startswith("_"):
+        return lookup("torch.distributed")(name)
+    return refused_class(f"torch.distributed.{name}", PROCESSES)

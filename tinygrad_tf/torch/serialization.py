@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checkpoint import written_atomically
 from ..device import device, on_cpu
 from ..errors import OneLine, one_line
 from ..nn.module import Module
@@ -35,15 +36,16 @@ DAMAGED = (ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError
 
 
 def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None) -> None:
-    """Write tensors, numbers, strings and dicts, lists, tuples and sets of them to a path or an open binary file."""
+    """Write tensors, numbers, strings and dicts, lists, tuples and sets of them to a path or an open binary file.
+
+    A path is written as a checkpoint is: the old file or the new one, whole, whatever happens meanwhile.
+    """
     arrays: dict[Any, np.ndarray] = {}
     text = json.dumps(_packed(obj, arrays, "the object"))
     if hasattr(f, "write"):
         return _write(f, text, list(arrays.values()))
-    unfinished = f"{os.fspath(f)}.unfinished"  # a run that is stopped here leaves the file from before
-    with open(unfinished, "wb") as file:
+    with written_atomically(os.fspath(f)) as file:  # a run that is stopped here leaves the file from before
         _write(file, text, list(arrays.values()))
-    os.replace(unfinished, f)
 
 
 def _write(file: Any, text: str, arrays: list[np.ndarray]) -> None:

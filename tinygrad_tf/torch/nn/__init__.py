@@ -5,7 +5,7 @@ from ..unsupported import lookup as _lookup
 from . import functional, init, parallel, utils
 
 _NAMES = """
-    BCEWithLogitsLoss BatchNorm1d Conv1d CrossEntropyLoss Dropout Embedding Flatten GELU GRU Identity KLDivLoss LSTM
+    BCELoss BCEWithLogitsLoss BatchNorm1d Conv1d CrossEntropyLoss Dropout Embedding Flatten GELU GRU Identity KLDivLoss LSTM
     LayerNorm LazyBatchNorm1d LazyLinear Linear LogSoftmax MSELoss Module ModuleDict ModuleList MultiheadAttention NLLLoss
     Parameter RMSNorm RNN ReLU Sequential SiLU Sigmoid Softmax Softplus Tanh Transformer TransformerDecoder
     TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer

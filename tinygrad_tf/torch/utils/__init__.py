@@ -1,7 +1,7 @@
-"""torch.utils: data and tensorboard."""
+"""torch.utils: data, checkpoint and tensorboard."""
 
 from ..unsupported import lookup as _lookup
-from . import data
+from . import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]
 __getattr__ = _lookup("torch.utils")

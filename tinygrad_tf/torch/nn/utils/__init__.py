@@ -1,4 +1,4 @@
-"""torch.nn.utils: clipping that returns a tensor, as PyTorch's does."""
+"""torch.nn.utils: clipping that returns a tensor, as PyTorch's does; sequences of one length."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import float32
-from ...nn import utils
-from ...nn.utils import clip_grad_value_
-from ...tensor import Tensor
-from ..unsupported import lookup
+from ....dtypes import float32
+from ....nn import utils
+from ....nn.utils import clip_grad_value_
+from ....tensor import Tensor
+from ...unsupported import lookup
+from . import rnn
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "rnn"]
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float, norm_type: float = 2.0,

@@ -1,0 +1,46 @@
+"""torch.utils.checkpoint: recomputation under PyTorch's names. What it does, `nn.checkpoint` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...recompute import checkpoint as _checkpoint
+from ..nn import Sequential
+from ..unsupported import lookup as _lookup
+
+
+def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, context_fn: Any = None,
+               determinism_check: str = "default", debug: bool = False, early_stop: bool = True,
+               preserve_rng_state: bool = True, **kwargs: Any) -> Any:
+    """function(*args, **kwargs), run again for backward. There is one way here, PyTorch's use_reentrant=False.
+
+    Random numbers are always drawn the same again, and the second run is always compared with the first.
+    """
+    if context_fn is not None:
+        raise NotImplementedError("checkpoint: context_fn is not here; nest the contexts inside the function instead")
+    return _checkpoint(function, *args, **kwargs)
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+    """The functions, or the layers of an nn.Sequential, one after the other, in so many checkpoints; the last is a plain call."""
+    layers = list(functions.children() if isinstance(functions, Sequential) else functions)
+    if not 1 <= segments <= len(layers):
+        raise ValueError(f"checkpoint_sequential: {len(layers)} layers do not make {segments} segments")
+
+    size = len(layers) // segments
+
+    def segment(start: int, end: int) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            for layer in layers[start:end]:
+                x = layer(x)
+            return x
+
+        return run
+
+    for start in range(0, size * (segments - 1), size):
+        input = checkpoint(segment(start, start + size), input, use_reentrant=use_reentrant, **kwargs)
+    return segment(size * (segments - 1), len(layers))(input)
+
+
+__getattr__ = _lookup("torch.utils.checkpoint")
