@@ -10,6 +10,7 @@ import numpy as np
 from .causes import cause_of, fitting
 from .engine import Node, Traced, promote
 from .lines import operand, path, quoted, title
+from .recompute import settings_of
 from .tensor import Tensor
 
 
@@ -128,12 +129,13 @@ def first_wrong(order: list[Node], values: dict[Node, np.ndarray], limits: Limit
 @np.errstate(all="ignore")  # what is not finite is reported in words
 def _fault(node: Node, arrays: list, limits: Limits) -> GradientError | None:
     """Compare the rule of one op with differences of its function, input by input."""
-    value, rule = node.op.raw(*arrays, **node.settings)
+    settings = settings_of(node)
+    value, rule = node.op.raw(*arrays, **settings)
     g = upstream(np.shape(value), np.random.default_rng(0))
     g.flags.writeable = False  # a rule that writes into it would spoil the gradients of others
 
     def evaluate() -> list[np.ndarray]:
-        return [np.array(node.op.raw(*arrays, **node.settings)[0])]
+        return [np.array(node.op.raw(*arrays, **settings)[0])]
 
     def error(i: int, what: str, numbers: str, cause: tuple[str, str], element: tuple = ()) -> GradientError:
         return GradientError(

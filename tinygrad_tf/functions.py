@@ -9,7 +9,7 @@ import numpy as np
 
 from . import ops
 from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401  (part of the API)
-from .random import default as default_generator
+from .random import source
 from .tensor import Tensor, _sizes
 
 
@@ -75,12 +75,12 @@ def eye(n: int, m: int | None = None, dtype: Any = float32) -> Tensor:
 
 def rand(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1)."""
-    return Tensor((generator or default_generator()).random(_sizes(size), dtype), requires_grad)
+    return Tensor(source(generator).random(_sizes(size), dtype), requires_grad)
 
 
 def randn(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Standard normal."""
-    return Tensor((generator or default_generator()).standard_normal(_sizes(size), dtype), requires_grad)
+    return Tensor(source(generator).standard_normal(_sizes(size), dtype), requires_grad)
 
 
 def randint(low: int = 0, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
@@ -88,11 +88,11 @@ def randint(low: int = 0, high: Any = None, size: Any = None, generator: Any = N
     if size is None:
         high, size = None, high
     low, high = (0, low) if high is None else (low, high)
-    return Tensor((generator or default_generator()).integers(low, high, size, dtype))
+    return Tensor(source(generator).integers(low, high, size, dtype))
 
 
 def randperm(n: int, generator: Any = None) -> Tensor:
-    return Tensor((generator or default_generator()).permutation(n))
+    return Tensor(source(generator).permutation(n))
 
 
 def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, generator: Any = None) -> Tensor:
@@ -100,7 +100,7 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, gene
     p = as_array(probs).astype(float64)
     if not np.isfinite(p).all() or (p < 0).any() or (p.sum(-1) <= 0).any():
         raise ValueError("multinomial: weights must be finite, not negative, and not all zero")
-    rng, rows = generator or default_generator(), np.atleast_2d(p)
+    rng, rows = source(generator), np.atleast_2d(p)
     draws = [rng.choice(rows.shape[1], num_samples, replace=replacement, p=row / row.sum()) for row in rows]
     return Tensor(np.asarray(draws).reshape(*p.shape[:-1], num_samples))
 

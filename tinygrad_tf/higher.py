@@ -25,6 +25,7 @@ from .engine import (
     propagate,
     shares,
 )
+from .recompute import Remade, settings_of
 
 
 def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False) -> None:
@@ -113,10 +114,12 @@ def _rerun(order: list[Node], known: dict[Node, Traced]) -> Callable:
                 f"{node!r}: its value was changed in place afterwards, at {overwritten[node]}, outside of the graph. "
                 "A backward that is recorded would not see the change: clone() before it."
             )
-        inputs = [values[source] if isinstance(source, Node) else source for source in node.inputs]
+        inputs = [values[source] if isinstance(source, Node) else source.make() if type(source) is Remade else source
+                  for source in node.inputs]  # fmt: skip
+        settings = settings_of(node)
         check_not_written(node, [plain(source) for source in node.inputs if not isinstance(source, (Node, bool, int, float))])
         if node.op.twin is None:
-            value, rules[node] = node.op.raw(*inputs, **node.settings)
+            value, rules[node] = node.op.raw(*inputs, **settings)
             if not isinstance(value, Traced):
                 value = next(x.result for x in inputs if isinstance(x, Traced))(value)
             if any(value is x for x in inputs):
@@ -124,7 +127,7 @@ def _rerun(order: list[Node], known: dict[Node, Traced]) -> Callable:
             value.node, value.requires_grad = node, True  # the same quantity: further derivatives flow through its own history
         else:
             with composed():
-                twin = node.op.twin(*inputs, **node.settings)
+                twin = node.op.twin(*inputs, **settings)
             rules[node] = _through(twin, {x.node: x for x in inputs if isinstance(x, Traced) and x.node is not None})
             value = _alias(twin, node)
         values.setdefault(node, value)

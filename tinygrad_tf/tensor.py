@@ -17,7 +17,7 @@ from .device import CPU, KINDS, on_cpu
 from .device import device as Device
 from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .engine import Traced, note_write, origin_of, promote, recast, state
-from .random import default as default_generator
+from .random import source as random_source
 
 values_and_indices = namedtuple("values_and_indices", "values indices")
 
@@ -914,11 +914,11 @@ class Tensor(Traced):
         return self._become(ops.put(self, source, index=...))
 
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Tensor:
-        draw = (generator or default_generator()).normal(mean, std, self.shape)
+        draw = random_source(generator).normal(mean, std, self.shape)
         return self.copy_(draw.astype(self.dtype))
 
     def uniform_(self, low: Any = 0.0, high: Any = 1.0, generator: Any = None) -> Tensor:
-        draw = (generator or default_generator()).uniform(low, high, self.shape)
+        draw = random_source(generator).uniform(low, high, self.shape)
         return self.copy_(draw.astype(self.dtype))
 
 

@@ -17,6 +17,7 @@ from . import fused, nn
 from .engine import Node, Scope, Traced, enable_grad, history, state
 from .generate import evaluating
 from .nn.linear_attention import LinearMix
+from .recompute import settings_of
 from .tensor import Tensor
 
 HELD = (nn.LayerNorm, nn.RMSNorm, nn.LayerScale)  # linear in what they read once their scale is held: see `reading.held`
@@ -221,5 +222,5 @@ class _Seen:
             return Attention(layer, joined, lambda v: _array(rule(Tensor(q), Tensor(k), Tensor(v), *how)), v.shape[:3])
         node = next(node for node in self.values if node.op is fused.attention and node.scope is scope)
         q, k, v, *bias = (self.value(source) for source in node.inputs)
-        settings = node.settings
+        settings = settings_of(node)
         return Attention(layer, joined, lambda v: fused.attention.raw(q, k, v, *bias, **settings)[0], v.shape[:3])

@@ -69,7 +69,9 @@ def test_a_folder_is_listed_by_what_it_lacks(tmp_path, oracle):
     "text,words",
     [
         ("import torch\ntorch.polar(1, 2)", "torch.polar is not supported: complex numbers"),
-        ("from torch.nn.attention import sdpa_kernel", "No module named"),
+        ("from torch.nn.attention import sdpa_kernel", "use torch.nn.functional.scaled_dot_product_attention"),
+        ("from torch import Tensor, polar", "cos and sin"),
+        ("import torch.onnx", "runs as it is"),
     ],
 )
 def test_a_program_that_needs_what_is_missing_ends_with_its_name(tmp_path, text, words):

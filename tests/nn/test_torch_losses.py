@@ -113,6 +113,33 @@ def test_mse_and_bce_with_logits(oracle, against, randn, dtype, shape, reduction
         against.same(oracle, *pair(oracle, "BCEWithLogitsLoss", dtype, reduction=reduction), x, wanted)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(3, 5), (1,), (2, 1, 3), (), (7,)])
+def test_bce_of_probabilities(oracle, against, dtype, shape, reduction):
+    rng = np.random.default_rng(0)
+    p = np.asarray(rng.uniform(0.01, 0.99, shape), dtype)
+    for wanted in (np.zeros(shape), np.ones(shape), rng.random(shape)):
+        against.same(oracle, *pair(oracle, "BCELoss", dtype, reduction=reduction), p, np.asarray(wanted, dtype))
+
+
+def test_bce_of_certain_probabilities(oracle, dtype):
+    """Values as PyTorch's, no NaN; a probability that is not one is refused there and here."""
+    p, wanted = np.array([0, 1, 0, 1, 1e-38], dtype), np.array([0, 1, 1, 0, 1], dtype)
+    x = Tensor(p, requires_grad=True)
+    loss = F.binary_cross_entropy(x, wanted, weight=np.full(5, 2, dtype), reduction="none")
+    theirs = oracle.nn.functional.binary_cross_entropy
+    expected = theirs(oracle.tensor(p), oracle.tensor(wanted), weight=oracle.full((5,), 2, dtype=oracle.tensor(p).dtype),
+                      reduction="none")  # fmt: skip
+    np.testing.assert_allclose(loss.array, expected, rtol=1e-5)
+    loss.sum().backward()
+    assert np.isfinite(x.grad.array).all()
+    for bad in ([1.5], [np.nan], [-0.1]):
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            F.binary_cross_entropy(Tensor(np.array(bad, dtype)), np.ones(1, dtype))
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            theirs(oracle.tensor(np.array(bad, dtype)), oracle.ones(1, dtype=oracle.tensor(p).dtype))
+
+
 @pytest.mark.parametrize("options", [{"pos_weight": WEIGHT}, {"weight": WEIGHT}, {"pos_weight": WEIGHT, "weight": WEIGHT}])
 def test_bce_with_weights(oracle, against, randn, dtype, options):
     for wanted in (np.zeros((3, 5)), np.ones((3, 5)), np.random.default_rng(0).random((3, 5))):

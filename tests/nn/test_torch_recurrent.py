@@ -109,3 +109,8 @@ def test_what_is_no_text_is_refused(kind):
 def test_an_unknown_nonlinearity_is_refused():
     with pytest.raises(ValueError, match="nonlinearity"):
         nn.RNN(4, 6, nonlinearity="gelu")
+
+
+def test_a_projected_state_says_what_to_take_instead():
+    with pytest.raises(NotImplementedError, match="smaller hidden_size"):
+        nn.LSTM(4, 6, proj_size=2)

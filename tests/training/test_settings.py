@@ -49,6 +49,9 @@ def test_nanogpts_start():
     ({"lr": "1"}, ("lr", "number")),
     ({"min_lr": 1.0}, ("min_lr", "lr")),
     ({"beta2": 1.0}, ("beta2",)),
+    ({"muon_momentum": 1.0}, ("muon_momentum must be below 1",)),
+    ({"muon_momentum": -0.1}, ("muon_momentum", "at least 0")),
+    ({"schedule": "steps"}, ("schedule", "cosine or linear")),
     ({"dropout": 1.0}, ("dropout",)),
     ({"eval_overlap": 1.0}, ("eval_overlap", "below 1")),
     ({"n_kv_head": 3}, ("n_kv_head",)),
@@ -74,7 +77,7 @@ def test_a_configuration_survives_json():
 
 def test_CK_03_settings_of_an_older_and_of_a_newer_version():
     old = TrainConfig(lr=0.5, clip=2.0).to_json()
-    for name in ("clip", "attention", "window"):
+    for name in ("clip", "attention", "window", "muon_momentum", "schedule"):
         del old[name]
     assert TrainConfig.from_json(old) == TrainConfig(lr=0.5)
     with pytest.raises(ValueError, match="does not know: depth, width; a newer version of tinygrad-tf wrote it"):

@@ -58,6 +58,7 @@ class TransformerConfig:
 
     arrangement: str = "decoder"  # decoder, encoder, encoder-decoder; stack: the blocks alone, vectors in and vectors out
     parallel: bool = False  # attention and feed-forward read the same normed stream side by side
+    recompute: bool = False  # in training, keep what goes into each block alone and run it again for backward: nn.checkpoint
     attention: str = "softmax"  # softmax, linear: how a position mixes those that it looks at
     window: int | None = None  # a position looks at keys less than this far away; None: at all
     key_bias: bool = True  # False: where there are biases, keys have none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,9 +122,11 @@ class Transformer(nn.Module):
         x = self._embed(inputs, 0 if cache is None else cache.length, segments, padding)
         mask, memory_mask = _for_keys(mask), _for_keys(memory_mask)
         bias = self._bias(x, 0 if cache is None else cache.length)
+        again = self.config.recompute and self.training and cache is None
         for i, block in enumerate(self.blocks):
             held, read = (None, None) if cache is None else cache.of(i)
-            x = block(x, mask, causal, held, memory, memory_mask, read, bias)
+            run = partial(nn.checkpoint, block) if again else block
+            x = run(x, mask, causal, held, memory, memory_mask, read, bias)
         return x if self.norm is None else self.norm(x)
 
     def _bias(self, x: Tensor, start: int) -> Tensor | None:

@@ -195,7 +195,8 @@ def plain(c: TransformerConfig) -> TransformerConfig:
     return replace(
         c, n_kv_head=c.n_kv_head or c.n_head, n_hidden=c.hidden, norm_eps=eps(c), norm_bias=c.norms_have_bias,
         final_norm=c.ends_in_norm, key_bias=c.bias and c.key_bias, pooler=False,  # where a file has one, it is read
-        tied=c.tied if c.arrangement == "decoder" else True, dropout=0.0, init_std=None, zero_init=False,
+        tied=c.tied if c.arrangement == "decoder" else True, dropout=0.0, recompute=False,
+        init_std=None, zero_init=False,
         rope_base=c.rope_base if turned else 1.0, rope_interleaved=turned and c.rope_interleaved, rope_scaling=scaling,
         rope_factor=1.0 if scaling == "none" else c.rope_factor, rope_original=c.rope_original if scaling == "llama3" else 1,
     )  # fmt: skip
