@@ -189,9 +189,9 @@ PRESETS = {
     "tiny": TrainConfig(),
     # Muon for the matrices in the blocks, everything else as it is common today: benchmarks/laptop.md has the runs.
     "laptop": TrainConfig(
-        preset="laptop", text="tinyshakespeare", block_size=128, n_layer=4, n_head=4, n_embd=128, tied=False,
-        optimizer="muon", steps=1300, batch_size=12, muon_lr=0.012, lr=4e-3, beta2=0.95, warmup=100, eval_overlap=0,
-        eval_every=200, eval_batches=20, sample_every=700, checkpoint_every=200),
+        preset="laptop", text="tinyshakespeare", block_size=128, n_layer=4, n_head=2, n_embd=128, tied=False,
+        optimizer="muon", steps=1300, batch_size=12, muon_lr=0.012, muon_momentum=0.8, lr=6e-3, beta2=0.95, warmup=20,
+        schedule="linear", eval_overlap=0, eval_every=200, eval_batches=20, sample_every=700, checkpoint_every=200),
     "baby": TrainConfig(
         preset="baby", text="tinyshakespeare", block_size=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2,
         optimizer="adamw", steps=5000, batch_size=8, lr=1e-3, min_lr=1e-4, warmup=100, eval_overlap=0, eval_every=250,
