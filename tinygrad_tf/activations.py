@@ -19,15 +19,16 @@ PIECE = 1 << 16  # numbers
 
 def _in_pieces(formula, *arrays):
     """formula(*arrays), elementwise into the last ones, piece by piece: a long formula then meets each in the core's cache."""
-    arrays = tuple([a.reshape(-1) for a in arrays])
-    size = arrays[0].size
+    shape = arrays[-1].shape
+    arrays = tuple([(a if a.shape == shape or not a.size else np.broadcast_to(a, shape)).reshape(-1) for a in arrays])
+    size = arrays[-1].size
     if size <= PIECE:
         formula(*arrays)
         return
 
     def part(*arrays):
-        step = PIECE if arrays[0].size == size else 2 * PIECE  # threads get in each other's way less often with long pieces
-        for i in range(0, arrays[0].size, step):
+        step = PIECE if arrays[-1].size == size else 2 * PIECE  # threads get in each other's way less often with long pieces
+        for i in range(0, arrays[-1].size, step):
             formula(*[a[i : i + step] for a in arrays])
 
     in_parts(part, *arrays, numbers=size)

@@ -154,28 +154,41 @@ def cross_entropy(logits, *, target, ignore_index=-100, reduction="mean", label_
     Label smoothing s puts 1 - s on the target and spreads s evenly over all V.
     dlogits = (softmax - wanted) * g on kept rows, 0 on the others.
     """
-    n, v = logits.shape
     kept = target != ignore_index
     safe = np.where(kept, target, 0)
-    rows = np.arange(n)
-    p = logits - _top(logits, 1)
-    picked = (1 - label_smoothing) * p[rows, safe]
-    if label_smoothing:
-        picked += label_smoothing * p.mean(axis=1)
-    np.exp(p, out=p)
-    total = p @ np.ones(v, p.dtype)
-    loss = np.where(kept, np.log(total) - picked, 0).astype(logits.dtype, copy=False)
+    p, total, losses = np.empty(logits.shape, logits.dtype), *np.empty((2, len(logits)), logits.dtype)
+    cross_entropy_value(label_smoothing, safe, logits, p, total, losses)
+    loss = np.where(kept, losses, 0).astype(logits.dtype, copy=False)
     count = max(np.count_nonzero(kept), 1) if reduction == "mean" else 1
 
     def rule(g):
         scale = np.where(kept, g / count, 0).astype(p.dtype, copy=False)
-        d = p * (scale / total)[:, None]
-        d[rows, safe] -= (1 - label_smoothing) * scale
-        if label_smoothing:
-            d -= (label_smoothing / v) * scale[:, None]
-        return d
+        d = np.empty_like(p)
+        cross_entropy_slope(label_smoothing, safe, scale, p, total, d)
+        return (d,)
 
-    return loss if reduction == "none" else loss.sum() / np.asarray(count, loss.dtype), (rule,)
+    return loss if reduction == "none" else loss.sum() / np.asarray(count, loss.dtype), rule
+
+
+@fast
+def cross_entropy_value(smoothing, target, logits, p, total, losses):
+    """p (N, V): e ** (logits - the largest); total (N,): its sums; losses (N,)"""
+    np.subtract(logits, _top(logits, 1), out=p)
+    picked = (1 - smoothing) * p[np.arange(len(p)), target]
+    if smoothing:
+        picked += smoothing * p.mean(axis=1)
+    np.exp(p, out=p)
+    np.matmul(p, np.ones(p.shape[1], p.dtype), out=total)
+    np.subtract(np.log(total), picked, out=losses)
+
+
+@fast
+def cross_entropy_slope(smoothing, target, scale, p, total, d):
+    """d (N, V): scale * (softmax - wanted), scale (N,) the gradient of each loss"""
+    np.multiply(p, (scale / total)[:, None], out=d)
+    d[np.arange(len(d)), target] -= (1 - smoothing) * scale
+    if smoothing:
+        d -= (smoothing / p.shape[1]) * scale[:, None]
 
 
 @cross_entropy.reference
@@ -201,6 +214,7 @@ def layer_norm(x, *affine, eps=1e-5):
     dgain = sum(g * n);  dshift = sum(g). The variance divides by d.
     """
     shape, d, gain, shift = x.shape, x.shape[-1], affine[:1], affine[1:]
+    _of_width(d, *affine)
     n = np.empty((x.size // d if d else 0, d), x.dtype)
     r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if affine else n
 
@@ -249,6 +263,7 @@ def rms_norm(x, *gain, eps=1e-6):
     With n the normalised row and h = g * gain: dx = (h - n * mean(h * n)) / sqrt(mean(x^2) + eps);  dgain = sum(g * n).
     """
     shape, d = x.shape, x.shape[-1]
+    _of_width(d, *gain)
     n = np.empty((x.size // d if d else 0, d), x.dtype)
     r, y = np.empty((len(n), 1), x.dtype), np.empty_like(n) if gain else n
 
@@ -280,6 +295,12 @@ def rms_norm_slope(gain, g, n, r, h):
 def _(x, *gain, eps=1e-6):
     n = x / ops.sqrt(ops.sum(x * x, dim=-1, keepdim=True) / x.shape[-1] + eps)
     return n * gain[0] if gain else n
+
+
+def _of_width(d, *vectors):
+    for vector in vectors:
+        if vector.shape != (d,):
+            raise ValueError(f"a gain or shift of shape {vector.shape} does not fit rows of {d}")
 
 
 def _mean(a, b=None):
@@ -330,6 +351,8 @@ def rotary(x, *, cos, sin, interleaved=False):
     """
 
     def turned(x, sin):
+        if not cos.shape == sin.shape == (x.shape[-2], x.shape[-1] // 2):
+            raise ValueError(f"angles of shape {cos.shape} do not fit pairs of {x.shape}")
         if x.ndim == 4 and x.swapaxes(1, 2).flags.c_contiguous:  # heads split off a row: (B, T, H, D) in memory
             y = np.empty_like(x)
             turn(interleaved, cos, sin, x.swapaxes(1, 2), y.swapaxes(1, 2))

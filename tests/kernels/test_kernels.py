@@ -10,10 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-import tinygrad_tf.activations
-import tinygrad_tf.fused
 import tinygrad_tf.optim  # noqa: F401
-from tinygrad_tf import kernels, threads
+from tinygrad_tf import fused, kernels, threads
+from tinygrad_tf.engine import registry
 
 NO_NUMBA = "not compared with compiled kernels (numba is not installed: pip install -e '.[fast]')"
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason=NO_NUMBA)
@@ -42,6 +41,20 @@ def slopes_of_gelu():
     for g, x, below, d in of_numbers(3, 1):
         kernels.marked["activations.gelu_value"].numpy(x, below, d.copy())
         yield g, x, below, d
+
+
+def losses():
+    for (n, v), smoothing in product([(1, 1), (5, 3), (130, 65), (4, 1000), (0, 7)], (0.0, 0.1)):
+        for spread in (1, 30):
+            logits = normal(n, v) * spread
+            yield smoothing, rng.integers(0, v, n), logits, blank(n, v), blank(n), blank(n)
+    yield 0.0, np.array([1, 0]), np.array([[0, -np.inf, 1], [-np.inf, 0, 0]], "f4"), blank(2, 3), blank(2), blank(2)
+
+
+def slopes_of_losses():
+    for smoothing, target, logits, p, total, each in losses():
+        kernels.marked["fused.cross_entropy_value"].numpy(smoothing, target, logits, p, total, each)
+        yield smoothing, target, normal(len(p)), p, total, blank(*p.shape)
 
 
 def norms(count):
@@ -107,6 +120,8 @@ CASES = {
     "activations.silu_slope": partial(of_numbers, 3, 1, NUMBERS[np.abs(NUMBERS) < 2]),
     "activations.swiglu_value": partial(of_numbers, 2, 2),
     "activations.swiglu_slope": partial(of_numbers, 4, 2, NUMBERS[np.abs(NUMBERS) < 2]),
+    "fused.cross_entropy_value": losses,
+    "fused.cross_entropy_slope": slopes_of_losses,
     "fused.layer_norm_value": partial(norms, 2),
     "fused.layer_norm_slope": slopes,
     "fused.rms_norm_value": partial(norms, 1),
@@ -152,6 +167,30 @@ def _share(case, copies):
 
 def _shapes(case):
     return [getattr(a, "shape", a) for a in case]
+
+
+@needs_numba
+@pytest.mark.parametrize("target", [3, -1])
+def test_a_target_that_is_no_class_is_refused_before_memory_is_read(target):
+    with pytest.raises(IndexError, match="out of bounds"):
+        kernels.marked["fused.cross_entropy_value"].kernel()(0.0, np.array([target]), *[blank(1, 3)] * 2, *[blank(1)] * 2)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: fused.layer_norm.raw(x, blank(3)),
+    lambda x: fused.rms_norm.raw(x, blank(1)),
+    lambda x: fused.rotary.raw(x, cos=blank(1, 2), sin=blank(1, 2)),
+    lambda x: fused.rotary.raw(x, cos=blank(5, 1), sin=blank(5, 1)),
+])  # fmt: skip
+def test_an_op_refuses_arrays_that_a_kernel_would_read_beyond(call):
+    with pytest.raises(ValueError, match="does not fit|do not fit"):
+        call(blank(5, 4))
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu"])
+def test_a_rule_takes_one_gradient_for_all(name):
+    value, rule = registry[name].raw(NUMBERS[:10])
+    np.testing.assert_array_equal(rule(np.float32(2))[0], rule(np.full(value.shape, 2, "f4"))[0])
 
 
 @needs_numba

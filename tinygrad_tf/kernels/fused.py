@@ -1,12 +1,47 @@
-"""Norms, sums over rows, and the turning of pairs: see the functions of the same names in `tinygrad_tf/fused.py`."""
+"""The loss, norms, sums over rows, and the turning of pairs: see the functions of the same names in `tinygrad_tf/fused.py`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .loops import ONE, ZERO, F, kernel
+from .loops import ONE, ZERO, F, exp, kernel
 
-TOO_LARGE = F(np.inf)
+TOO_LARGE, NONE = F(np.inf), F(-np.inf)
+
+
+@kernel
+def cross_entropy_value(smoothing, target, logits, p, total, losses):
+    rows, v = logits.shape
+    for i in range(rows):
+        if target[i] < 0 or target[i] >= v:
+            raise IndexError("a target is out of bounds for the classes that there are")
+        top = NONE
+        for j in range(v):
+            top = logits[i, j] if logits[i, j] > top else top
+        top = ZERO if top == NONE else top
+        sum_, mean = ZERO, ZERO
+        for j in range(v):
+            x = logits[i, j] - top
+            mean += x
+            e = exp(x)
+            p[i, j] = e
+            sum_ += e
+        picked = F(1 - smoothing) * (logits[i, target[i]] - top)
+        if smoothing:
+            picked += F(smoothing) * (mean / F(v))
+        total[i] = sum_
+        losses[i] = np.log(sum_) - picked
+
+
+@kernel
+def cross_entropy_slope(smoothing, target, scale, p, total, d):
+    rows, v = p.shape
+    hit, spread = F(1 - smoothing), F(smoothing / max(v, 1))
+    for i in range(rows):
+        share, even = scale[i] / total[i], spread * scale[i]
+        for j in range(v):
+            d[i, j] = p[i, j] * share - even
+        d[i, target[i]] -= hit * scale[i]
 
 
 @kernel
