@@ -1,8 +1,8 @@
 """Memory against time: a training step whose blocks keep all they made, beside one whose blocks run again (`nn.checkpoint`).
 
-Both are ours, the size `laptop` at 2 to 16 layers, in alternating turns. `kept` is what backward needs, counted to the byte at the
-end of the forward pass; `added` is the peak resident memory of the first steps in a fresh process, above what it held with the
-model alone. That peak has parts that recomputation does not change: gradients, moments, and the logits.
+Both are ours, the size `laptop` at 2 to 16 layers, in alternating turns. `kept` is what backward needs, counted to the byte
+at the end of the forward pass; `added` is the peak resident memory of the first steps in a fresh process, above what it held
+with the model alone. That peak has parts that recomputation does not change: gradients, moments, and the logits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def measurements(plan: Plan, layers: tuple[int, ...] = LAYERS) -> Iterator[dict[
     """A row for each number of layers."""
     for count in layers:
         size = asdict(replace(SIZES["laptop"], n_layer=count))
-        added = {name: [_added(plan, size, recompute) for _ in range(min(plan.pairs, TURNS))] for name, recompute in WAYS.items()}
+        turns = range(min(plan.pairs, TURNS))
+        added = {name: [_added(plan, size, recompute) for _ in turns] for name, recompute in WAYS.items()}
         with ExitStack() as stack:
             workers = {name: stack.enter_context(_worker(plan, size, recompute)) for name, recompute in WAYS.items()}
             kept = {name: worker.call("kept") for name, worker in workers.items()}
@@ -80,8 +81,8 @@ def slope(rows: list[dict[str, Any]], of: str, name: str) -> float:
 
 def show(results: list[dict[str, Any]]) -> None:
     """One line for each number of layers, and what a layer costs."""
-    each_layer = "; ".join(f"{name} {slope(results, 'kept', name):.2f} MiB kept, {slope(results, 'added', name):.2f} MiB of the "
-                           "peak" for name in WAYS)  # fmt: skip
+    slopes = {name: [slope(results, what, name) for what in ("kept", "added")] for name in WAYS}
+    each_layer = "; ".join(f"{name} {kept:.2f} MiB kept, {added:.2f} MiB of the peak" for name, (kept, added) in slopes.items())
     caption = (f"kept: for backward, counted. peak: of a fresh process, above the model alone. A layer costs: {each_layer}.\n"
                f"time: a step with recomputation over one without, median and quartiles.\n{tables.others(results)}")
     made = tables.table("recomputation against layers, otherwise the size laptop", caption, "layers", "kept MiB", "recomputed",

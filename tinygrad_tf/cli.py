@@ -103,7 +103,7 @@ def train(
     except SettingError as error:
         raise RunError(error.in_options()) from None
     except MemoryError as error:
-        raise RunError(f"out of memory ({error or 'for Python objects'}); --recompute needs less of it, and so does a new run with "
+        raise RunError(f"out of memory ({error or 'for Python objects'}); --recompute needs less, and so does a new run with "
                        "a smaller --batch-size (--grad-accum makes up for it), --block-size, --n-layer or --n-embd") from None
 
 

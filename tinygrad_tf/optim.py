@@ -227,7 +227,12 @@ def orthogonal(x: np.ndarray, steps: int = 5) -> np.ndarray:
     x = x / (np.linalg.norm(x) + 1e-7)
     for _ in range(steps):
         a = x @ x.T
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
+        b = a @ a  # x = (3.4445 I - 4.7750 a + 2.0315 a a) @ x, in passes over the smaller of the two sizes
+        b *= 2.0315
+        a *= -4.7750
+        b += a
+        b.flat[:: len(b) + 1] += 3.4445
+        x = b @ x
     return x.T if tall else x
 
 

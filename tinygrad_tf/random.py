@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 _default = np.random.default_rng()
-Drawn = dict[int, tuple[np.random.Generator, dict]]  # id of a generator -> the generator, and its state before the first draw
+Drawn = dict[int, tuple[np.random.Generator, Any]]  # id of a generator -> the generator, and its state before the first draw
 
 
 class _Here(threading.local):
@@ -64,7 +65,7 @@ def drawn_again(drawn: Drawn) -> Iterator[None]:
         _here.drawn, _here.copies = before
 
 
-def _copy(generator: np.random.Generator, state: dict) -> np.random.Generator:
+def _copy(generator: np.random.Generator, state: Any) -> np.random.Generator:
     bits = type(generator.bit_generator)(0)
     bits.state = state
     return np.random.Generator(bits)

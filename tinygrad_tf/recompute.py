@@ -3,10 +3,11 @@
 A rule needs what its op computed, so a model keeps the values of every layer until its backward. Here the function runs
 forward as ever and its nodes stand in the graph as ever, but each rule is let go of at once. When backward reaches the last of
 these nodes, the function runs a second time on the same inputs, and its nodes get their rules back, each from its double. They
-are used from the newest to the oldest and freed on the way, so that one function's values are there at a time, not those of all.
+are used from the newest to the oldest and freed on the way: one function's values are there at a time, not those of all.
 
 With n blocks that keep k bytes each and read x, n k becomes n x + k. The price is a second forward pass, a fifth to a third
-of a step (`python -m benchmarks recomputation`). The gradients are those of the plain call to the last bit: it is the same graph, walked in the same order.
+of a step (`python -m benchmarks recomputation`). The gradients are those of the plain call to the last bit: it is the same
+graph, walked in the same order.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def settings_of(node: Node) -> dict[str, Any]:
 
 
 class _Run:
-    """One call of a function, and how to call it again. The nodes hold this, and this holds none of them: no cycle, no chain."""
+    """One call of a function, and how to call it again. The nodes hold this, and this holds none of them: no cycle."""
 
     def __init__(self, function: Callable, args: tuple, kwargs: dict[str, Any]):
         self.function, self.call = function, (args, kwargs)
@@ -127,7 +128,7 @@ class _Run:
         with noted(self.drawn):
             self.call = _held(self.call)  # notes generators among the arguments, and lets go of the graph behind tensors
         held = tuple(_arrays((self.call, _closed_over(self.function))))
-        outer, lent = state.observer, []
+        outer, lent = state.observer, list[tuple[Node, Any, weakref.ref]]()
 
         def observe(node: Node, value: np.ndarray) -> None:
             node.rule = _later(self, len(self.did), held)
@@ -176,7 +177,7 @@ class _Run:
     def constant(self, i: int, key: int | str) -> Any:
         """What node i has in this place."""
         node = self.node(i)
-        return node.inputs[key] if type(key) is int else node.settings[key]  # type: ignore[index]
+        return node.inputs[key] if type(key) is int else node.settings[key]
 
     def node(self, i: int, held: tuple = ()) -> Node:
         if not self.nodes or self.nodes[i] is None:
@@ -188,7 +189,7 @@ class _Run:
     def again(self, held: tuple) -> list[Node]:
         """Run the function on its inputs once more, recording; its nodes."""
         if self.running:
-            raise RuntimeError(f"{self!r}: backward through what it computes, before it has returned. Call the function itself, "
+            raise RuntimeError(f"{self!r}: backward through what it computes, before it has returned. Call the function itself "
                                "or take that gradient outside of it")  # fmt: skip
         for array in (*held, *(array for _, array in self.leaves.values())):
             line = written_since(self, array)  # type: ignore[arg-type]
@@ -237,7 +238,7 @@ class _Run:
                 same = shape == other and np.allclose(a, b, rtol=0, atol=CLOSE.get(a.itemsize, 0) * scale, equal_nan=True)
             difference = difference if same else "it returned other numbers"
         if difference:
-            raise RuntimeError(f"{self!r} did not do the same when it ran again for its backward: {difference}. It must depend on "
+            raise RuntimeError(f"{self!r} did not do the same when it ran again for backward: {difference}. It must depend on "
                                "its arguments and parameters alone, and draw from generators that nn.functional.dropout or an "
                                "argument gives it")  # fmt: skip
 

@@ -161,8 +161,9 @@ class TrainConfig:
 
 # What a model that is there already decides. Dropout and recomputation belong to the training, and a window can be shorter
 # than the context.
+OF_THE_TRAINING = ("block_size", "dropout", "recompute")
 FIXED_BY_MODEL = [spec.name for spec in fields(TrainConfig)
-                  if spec.name in DecoderConfig.__dataclass_fields__ and spec.name not in ("block_size", "dropout", "recompute")]
+                  if spec.name in DecoderConfig.__dataclass_fields__ and spec.name not in OF_THE_TRAINING]
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -198,7 +198,8 @@ class Tracer:
     def _remade(self, value: Remade, call: Call, slot: str) -> str:
         """A constant that a checkpoint has let go of."""
         id_ = self._fresh(f"{self.ids[call]}/{slot}")
-        self.nodes.append(Node(id_, "constant", slot, shape=value.shape, dtype=str(value.dtype), module=self._module(call.scope),
+        module = self._module(call.scope)
+        self.nodes.append(Node(id_, "constant", slot, shape=value.shape, dtype=str(value.dtype), module=module,
                                order=call.serial, ops=0))  # fmt: skip
         return id_
 

@@ -4,6 +4,8 @@ import gc
 import threading
 import tracemalloc
 import weakref
+from functools import partial
+from operator import add
 
 import numpy as np
 import pytest
@@ -143,7 +145,8 @@ def same(f, *args, **kwargs):
             x.grad = None
         out = run(f, *(a * 1 if any(a is x for x in leaves) else a for a in args), **kwargs)
         parts = out if isinstance(out, (tuple, list)) else [out]
-        sum(((i + 1) * y.sin().sum() for i, y in enumerate(parts) if isinstance(y, Tensor) and y.requires_grad), start=0).backward()
+        tracked = [(i, y) for i, y in enumerate(parts) if isinstance(y, Tensor) and y.requires_grad]
+        sum(((i + 1) * y.sin().sum() for i, y in tracked), start=0).backward()
         found.append([x.grad.array.tobytes() if x.grad is not None else None for x in leaves])
     assert found[0] == found[1]
     return found[0]
@@ -590,7 +593,7 @@ def test_all_goes_with_the_loss_or_with_its_backward(no_collector):
             made.append(weakref.ref(y.array))  # noqa: B023  used in this turn
             return (y * y).tanh()
 
-        y = nn.checkpoint(lambda h: nn.checkpoint(f, h) * 1, h)  # noqa: B023
+        y = nn.checkpoint(lambda h: nn.checkpoint(f, h) * 1, h)
         value, nodes = weakref.ref(h.array), [weakref.ref(node) for node in history(y.node)]
         loss = y.sum()
         del h, y
@@ -632,9 +635,7 @@ def test_a_hundred_thousand_of_them_are_harmless():
     y.backward(retain_graph=True)
     assert x.grad.tolist() == [1]
     for _ in range(20_000):
-        h = y
-        y = nn.checkpoint(lambda x: h + x, x)  # noqa: B023  closes over what came before
-    del h
+        y = nn.checkpoint(partial(add, y), x)  # knows what came before
     y = None
 
 
@@ -650,7 +651,7 @@ def test_every_thread_has_its_own():
                 y = run(lambda x: F.dropout(model[2](model[0](x).tanh()), 0.5, generator=generator), x * 1).square().sum()
                 total.append(grad(y, x)[0].array.tobytes())
             results[run.__name__, i] = total
-        except Exception as error:  # noqa: BLE001  shown below
+        except Exception as error:  # shown below
             errors.append(error)
 
     for run in (plain, nn.checkpoint):

@@ -29,7 +29,8 @@ def gradients(torch, run):
 WAYS = {
     "checkpoint": lambda of: lambda model, x: of.checkpoint(model, x, use_reentrant=False),
     "settings": lambda of: lambda model, x: of.checkpoint(
-        lambda x, times: model(x) * times, x, times=2, use_reentrant=False, preserve_rng_state=True, determinism_check="default"),
+        lambda x, times: model(x) * times, x, times=2, use_reentrant=False, preserve_rng_state=True,
+        determinism_check="default"),
     "two segments": lambda of: lambda model, x: of.checkpoint_sequential(model, 2, x, use_reentrant=False),
     "five segments": lambda of: lambda model, x: of.checkpoint_sequential(list(model), 5, input=x, use_reentrant=False),
 }  # fmt: skip

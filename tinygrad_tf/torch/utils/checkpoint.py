@@ -23,7 +23,7 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
-    """The functions, or the layers of an nn.Sequential, one after the other, in so many checkpoints; the last is a plain call."""
+    """The functions, or the layers of an nn.Sequential, one after the other, in so many checkpoints; the last one plain."""
     layers = list(functions.children() if isinstance(functions, Sequential) else functions)
     if not 1 <= segments <= len(layers):
         raise ValueError(f"checkpoint_sequential: {len(layers)} layers do not make {segments} segments")
