@@ -36,7 +36,11 @@ class Worker:
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
-        self._answer()
+        try:
+            self._answer()
+        except WorkerError:
+            self.__exit__()
+            raise
 
     def call(self, name: str, /, **settings: Any) -> Any:
         """The answer of the task's method `name`."""

@@ -165,9 +165,9 @@ def cross_entropy(logits, *, target, ignore_index=-100, reduction="mean", label_
         scale = np.where(kept, g / count, 0).astype(p.dtype, copy=False)
         d = np.empty_like(p)
         cross_entropy_slope(label_smoothing, safe, scale, p, total, d)
-        return (d,)
+        return d
 
-    return loss if reduction == "none" else loss.sum() / np.asarray(count, loss.dtype), rule
+    return loss if reduction == "none" else loss.sum() / np.asarray(count, loss.dtype), (rule,)
 
 
 @fast

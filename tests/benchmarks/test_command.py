@@ -149,8 +149,15 @@ def test_what_a_library_prints_does_not_stand_among_the_answers(tmp_path):
     assert done.stderr == "hello\n"
 
 
-def test_a_worker_has_the_kernels_that_it_was_given():
-    with Worker("floor.Products", 1, kernels="numba", size="tiny") as worker:
+def test_a_worker_has_the_kernels_that_it_was_given(monkeypatch):
+    monkeypatch.setenv("TINYGRAD_TF_KERNELS", "fortran")
+    with Worker("floor.Products", 1, kernels="numpy", size="tiny") as worker:
         environment = Path(f"/proc/{worker.process.pid}/environ")
         if environment.exists():
-            assert b"TINYGRAD_TF_KERNELS=numba" in environment.read_bytes()
+            assert b"TINYGRAD_TF_KERNELS=numpy" in environment.read_bytes()
+
+
+def test_a_worker_that_does_not_start_says_so_and_leaves_nothing_open(capfd):
+    with pytest.raises(WorkerError, match=r"floor\.Products ended with status 1"):
+        Worker("floor.Products", 1, kernels="fortran", size="tiny")
+    assert "it can be numpy or numba" in capfd.readouterr().err

@@ -19,7 +19,7 @@ from viz import explain, rules
 from viz.style import number
 
 for found in pkgutil.walk_packages(tinygrad_tf.__path__, "tinygrad_tf."):
-    if not found.name.endswith("__main__"):
+    if not found.name.endswith("__main__") and not found.name.startswith("tinygrad_tf.kernels."):  # no ops there, and numba
         importlib.import_module(found.name)
 OPS = sorted(name for name, each in registry.items() if each.raw.__module__.startswith("tinygrad_tf."))
 
