@@ -89,8 +89,11 @@ def plot(results: list[dict[str, Any]]) -> bytes:
             named.add(r["label"])
             axes.plot(*smooth(r["curve"]), color=color, linewidth=1, alpha=0.7, label=label)
             axes.plot(r["trained"], r["val_loss"], color=color, marker="*", markersize=12, linestyle="", clip_on=False)
-            axes.annotate(f"{r['val_loss']:.3f}", (r["trained"], r["val_loss"]), (0, 7), textcoords="offset points",
-                          ha="center", color=color, fontsize=9)  # fmt: skip
+            peers = [other["val_loss"] for other in results if other["seconds"] == r["seconds"]]
+            # the highest of a budget has its number above, the lowest below, what is between beside
+            away = (-13, 7) if r["val_loss"] == max(peers) else (-13, -16) if r["val_loss"] == min(peers) else (9, -1)
+            axes.annotate(f"{r['val_loss']:.3f}", (r["trained"], r["val_loss"]), away, textcoords="offset points",
+                          color=color, fontsize=9)  # fmt: skip
             if r["target"] is not None:
                 axes.plot(r["trained"], r["target"], color="black", marker="_", markersize=16, linestyle="")
         ends = [value for r in results for value in (r["val_loss"], *smooth(r["curve"])[1][-5:])]

@@ -17,7 +17,7 @@ FILLED = {
         m.zeros(s, requires_grad=True).detach(),
     ],
     "torch.ones": lambda m, s: [m.ones(*s or (2,)), m.ones(s), m.ones(size=s), m.ones(s, dtype=m.bool, device=m.device("cpu"))],
-    "torch.empty": lambda m, s: [m.empty(s) * 0 == 0, m.empty(s, dtype=m.int64, device="cpu").shape == tuple(s)],
+    "torch.empty": lambda m, s: [m.zeros_like(m.empty(s)), m.empty(s, dtype=m.int64, device="cpu").shape == tuple(s)],
     "torch.full": lambda m, s: [
         m.full(s, 3),
         m.full(s, 2.5),
