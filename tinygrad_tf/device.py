@@ -21,7 +21,7 @@ class device(str):
 
     @property
     def type(self) -> str:
-        return self.partition(":")[0]
+        return str(self).partition(":")[0]  # of a plain string: a device without a number would give itself
 
     @property
     def index(self) -> int | None:  # type: ignore[override]  # a string's own index() is of no use here

@@ -16,6 +16,7 @@ def test_devices_by_name():
         ("cuda", 2),
         ("mps", None),
     ]
+    assert repr(device("cpu")) == "device(type='cpu')"
     assert repr(places[2]) == "device(type='cuda', index=1)"
     assert device("cpu") == "cpu"
     for name in ("gpu", "cuda:x", "", "cpu:"):

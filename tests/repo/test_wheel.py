@@ -23,9 +23,8 @@ def run(cwd, *words):
 
 def files(room: str) -> set[str]:
     """What is needed to run: all but the pictures of the gallery, and the page that shows them."""
-    found = {
-        file for file in (ROOT / room).rglob("*") if file.is_file() and file.suffix != ".pyc" and "__marimo__" not in file.parts
-    }
+    written = {"__pycache__", "__marimo__"}  # by running what is there
+    found = {file for file in (ROOT / room).rglob("*") if file.is_file() and not written & {*file.parts}}
     pictures = {file for file in found if file.parent.name == "gallery" and file.suffix in (".svg", ".html")}
     return {file.relative_to(ROOT).as_posix() for file in found - pictures} - {"viz/README.md"}
 
