@@ -627,7 +627,7 @@ def test_values_of_the_second_run_are_freed_while_it_is_walked(no_collector):
     assert alive == [[True, False]]
 
 
-def test_a_hundred_thousand_of_them_are_harmless():
+def test_twenty_thousand_of_them_in_a_row_are_harmless():
     x = leaf(1)
     y = x
     for _ in range(20_000):
