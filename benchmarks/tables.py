@@ -200,4 +200,4 @@ def drawings(results: list[dict[str, Any]]) -> None:
     for r in results:
         if "size" in r:
             console.print(f"training step, {r['size']}, in a program that has drawn, over one that has not: "
-                          f"{_spread(r['ratios']['drawing'])}")  # fmt: skip
+                          f"{_spread(next(iter(r['ratios'].values()))['drawing'])}")  # fmt: skip

@@ -58,7 +58,7 @@ def fast(function: Callable) -> Any:
         if chosen is None:
             try:
                 chosen = load()
-            except ImportError as error:  # numba is there, but for another NumPy
+            except (ImportError, RuntimeError) as error:  # numba is for another NumPy, or has no place for what it compiles
                 if os.environ.get(VARIABLE) == "numba":
                     raise
                 warnings.warn(f"numba cannot be used here ({error}): ops go on in NumPy", stacklevel=4)
