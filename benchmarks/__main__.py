@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import crossover, growth, imports, lengths, machine, measure, report, results, tables, targets, tricks
+from . import crossover, growth, imports, lengths, machine, measure, recomputation, report, results, tables, targets, tricks
 from .processes import WorkerError
 from .sizes import SIZES
 
@@ -115,8 +113,6 @@ def _refuse_bad_places(what: What, files: list[Path] | None, to: Path | None, ad
         raise typer.BadParameter("there is nothing to add to without --json", param_hint="--add")
     if drawn is not None and not (drawn.is_dir() and os.access(drawn, os.W_OK)):
         raise typer.BadParameter(f"{drawn} is no folder that can be written; make it first", param_hint="--figures")
-    if what is What.recomputation and not find_spec("benchmarks.recomputation"):
-        raise typer.BadParameter("there is no benchmarks/recomputation.py", param_hint="WHAT")
 
 
 def _kernels(asked: Kernels | None) -> tuple[str, ...]:
@@ -152,20 +148,12 @@ def _measurements(sizes: list[str], plan: measure.Plan, shapes: bool,
         "imports": ((imports.measure(plan) for _ in range(1)), imports.show),
         "memory": ((measure.memory(size, plan) for size in sizes), tables.memories),
         "growth": (growth.measurements(plan), growth.show),
-        **_recomputation(plan),
+        "recomputation": (recomputation.measurements(plan), recomputation.show),
         "drawing": (_drawing(sizes, plan), tables.drawings),
         "crossover": (crossover.measurements(plan.pairs), crossover.show),
         "profile": ((measure.profile(size, plan, shapes) for size in sizes), tables.profiles),
         "tricks": (tricks.measurements(plan), tricks.show),
     }  # fmt: skip
-
-
-def _recomputation(plan: measure.Plan) -> dict[str, tuple[Iterable[dict], Callable]]:
-    """Memory and time against layers, each block kept or computed again."""
-    if not find_spec("benchmarks.recomputation"):
-        return {}
-    module = import_module("benchmarks.recomputation")
-    return {"recomputation": (module.measurements(plan), module.show)}
 
 
 def _by_threads(show: Callable) -> Callable:

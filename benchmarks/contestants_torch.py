@@ -15,7 +15,7 @@ import torch
 from . import theirs  # noqa: F401  # sets the number of threads
 from .modern_twin import Modern
 from .race import Contestant
-from .sizes import Size
+from .sizes import Size, decaying
 from .torch_twin import Twin
 
 
@@ -28,13 +28,8 @@ class InTorch(Contestant):
     def optimizers_for(self, model: torch.nn.Module) -> list[torch.optim.Optimizer]: ...
 
     def adamw(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.AdamW:
-        """Matrices decay, gains do not."""
-        c, parameters = self.config, list(parameters)
-        groups = [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": c.weight_decay},
-            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=c.lr, betas=(c.beta1, c.beta2), fused=True)
+        c = self.config
+        return torch.optim.AdamW(decaying(parameters, c.weight_decay), lr=c.lr, betas=(c.beta1, c.beta2), fused=True)
 
     def weights(self) -> dict[str, np.ndarray]:
         run = self.fresh()

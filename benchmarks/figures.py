@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import growth, lengths, targets
+from . import growth, lengths, recomputation, targets
 from .tables import MIB, NAMES
 
 COLOURS = {"ours": "#0072B2", "ours, numba": "#009E73", "torch": "#D55E00", "torch, kept": "#E69F00", "products": "#777777"}
@@ -35,6 +33,7 @@ def write(results: list[dict[str, Any]], folder: Path) -> list[Path]:
 def _figures(results: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     known: dict[str, tuple[str, Callable[[list[dict[str, Any]]], Any]]] = {
         "attention": ("attention", of_attention), "growth": ("growth", of_growth), "memory": ("memory", of_memory),
+        "recomputation": ("recomputation", recomputation.figure),
     }  # fmt: skip
     if any(targets.judged(results)):
         yield "targets", of_targets(results)
@@ -44,9 +43,6 @@ def _figures(results: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
             rows = [r for r in rows if max(added["median"] for added in r["added"].values()) >= MIB]  # tiny adds nothing to see
         if rows:
             yield name, draw(rows)
-    rows = [r for r in results if r["what"] == "recomputation"]
-    if rows and find_spec("benchmarks.recomputation"):
-        yield "recomputation", import_module("benchmarks.recomputation").figure(rows)
 
 
 def _blank(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:

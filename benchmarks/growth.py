@@ -75,14 +75,7 @@ def show(results: list[dict[str, Any]]) -> None:
         rows = [r for r in results if r["series"] == series]
         if not rows:
             continue
-        names, bases = list(rows[0]["milliseconds"]), list(rows[0]["ratios"])
-        fits = [f"{tables.NAMES[name]} {p:.2f}" for name in names if (p := exponent(rows, name)) is not None]
+        fits = [f"{tables.NAMES[name]} {p:.2f}" for name in rows[0]["milliseconds"] if (p := exponent(rows, name)) is not None]
         caption = f"The last {min(FITTED, len(rows))} grow as {series} to the power of: {', '.join(fits)}.\n" if fits else ""
-        made = tables.table(f"training step against {series}, otherwise the size laptop, ms", caption + tables.others(rows),
-                            series, *(tables.NAMES[n] for n in names),
-                            *[f"PyTorch / {base}" for base in bases if "torch" in rows[0]["ratios"][base]])  # fmt: skip
-        for r in rows:
-            times = [tables.number(r["milliseconds"][n]["median"]) for n in names]
-            ratios = [tables.quartiles(r["ratios"][base]["torch"]) for base in bases if "torch" in r["ratios"][base]]
-            made.add_row(str(r["value"]), *times, *ratios)
-        tables.console.print(made)
+        tables.beside(f"training step against {series}, otherwise the size laptop, ms", caption + tables.others(rows),
+                      [series], ["value"], rows)  # fmt: skip

@@ -47,14 +47,6 @@ def show(results: list[dict[str, Any]]) -> None:
         rows = [r for r in results if r["pass"] == name]
         if not rows:
             continue
-        names, bases = list(rows[0]["milliseconds"]), list(rows[0]["ratios"])
-        compared_with = [base for base in bases if "torch" in rows[0]["ratios"][base]]
-        made = tables.table(f"attention alone, causal, {HEADS} heads of {HEAD_DIM}, {name}, ms",
-                            f"{tables.FASTER}\nProducts alone: of half the T × T matrix.\n{tables.others(rows)}",
-                            "T", "texts", *(tables.NAMES[n] for n in names),
-                            *(f"PyTorch / {base}" for base in compared_with))  # fmt: skip
-        for r in rows:
-            times = [tables.number(r["milliseconds"][n]["median"]) for n in names]
-            ratios = [tables.quartiles(r["ratios"][base]["torch"]) for base in compared_with]
-            made.add_row(str(r["length"]), str(r["batch"]), *times, *ratios)
-        tables.console.print(made)
+        tables.beside(f"attention alone, causal, {HEADS} heads of {HEAD_DIM}, {name}, ms",
+                      f"{tables.FASTER}\nProducts alone: of half the T × T matrix.\n{tables.others(rows)}",
+                      ["T", "texts"], ["length", "batch"], rows)  # fmt: skip

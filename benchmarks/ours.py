@@ -16,7 +16,7 @@ from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.threads import VARIABLES, threads_for
 
 from . import memory
-from .sizes import BETAS, CLIP, LR, SIZES, VOCABULARY, WEIGHT_DECAY, Size, batches, parts_of_attention, sized
+from .sizes import BETAS, CLIP, LR, SIZES, VOCABULARY, WEIGHT_DECAY, Size, batches, decaying, parts_of_attention, sized
 from .statements import BARE, TENSOR, operands, seconds
 
 
@@ -53,13 +53,9 @@ class Training:
             self.prepare()
 
     def prepare(self) -> None:
-        """Make the optimizer: matrices decay, gains do not."""
-        parameters = list(self.model.parameters())
-        groups = [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
-            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        self.parameters, self.optimizer = parameters, optim.AdamW(groups, lr=LR, betas=BETAS)
+        """Make the optimizer."""
+        self.parameters = list(self.model.parameters())
+        self.optimizer = optim.AdamW(decaying(self.parameters, WEIGHT_DECAY), lr=LR, betas=BETAS)
 
     def once(self) -> float:
         ids, targets = next(self.batches)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tinygrad_tf.data import get_batch, load_corpus, windows
 from tinygrad_tf.memory import keep_freed_memory
+from tinygrad_tf.optim import FALLS
 from tinygrad_tf.run import Run
 from tinygrad_tf.settings import PRESETS
 
@@ -33,7 +34,7 @@ def share_of_peak(step: int, done: float, begun: float, *, warmup: int, floor: f
     if step < warmup:
         return (step + 1) / warmup
     way = min(1.0, (done - begun) / (1 - begun)) if begun < 1 else 1.0
-    return floor + (1 - floor) * (1 - way if schedule == "linear" else 0.5 * (1 + math.cos(math.pi * way)))
+    return floor + (1 - floor) * FALLS[schedule](way)
 
 
 class Contestant(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,15 @@ def parts_of_attention(batch: int, heads: int, length: int, head_dim: int) -> li
     """Queries, keys, values and the gradient of what is read, each (B, H, T, D) float32."""
     generator = np.random.default_rng(0)
     return [generator.standard_normal((batch, heads, length, head_dim), np.float32) for _ in range(4)]
+
+
+def decaying(parameters: Iterable[Any], decay: float) -> list[dict[str, Any]]:
+    """The groups of an optimizer, in any framework: matrices decay, gains do not."""
+    parameters = list(parameters)
+    return [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
 
 
 def batches(size: Size, seed: int = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:

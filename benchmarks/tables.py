@@ -48,6 +48,17 @@ def ratio_cells(result: dict[str, Any], name: str, key: str = "ratios") -> list[
     return [(_spread if len(ratios) == 1 else quartiles)(ratios[base].get(name)) for base in ratios]
 
 
+def beside(title: str, caption: str, headings: list[str], keys: list[str], rows: list[dict[str, Any]]) -> None:
+    """A line for each row: what stands under its `keys`, everybody's median time, and PyTorch's time over each of ours."""
+    names, ratios = list(rows[0]["milliseconds"]), rows[0]["ratios"]
+    bases = [base for base in ratios if "torch" in ratios[base]]
+    made = table(title, caption, *headings, *(NAMES[name] for name in names), *(f"PyTorch / {base}" for base in bases))
+    for r in rows:
+        times = [number(r["milliseconds"][name]["median"]) for name in names]
+        made.add_row(*(str(r[key]) for key in keys), *times, *(quartiles(r["ratios"][base]["torch"]) for base in bases))
+    console.print(made)
+
+
 def quartiles(s: dict[str, float] | None, digits: int = 2) -> str:
     """Median and quartiles."""
     if s is None:

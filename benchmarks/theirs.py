@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tinygrad_tf.memory import keep_freed_memory
 
 from . import memory, ours
-from .sizes import BETAS, CLIP, LR, SIZES, WEIGHT_DECAY, Size, batches, parts_of_attention, sized
+from .sizes import BETAS, CLIP, LR, SIZES, WEIGHT_DECAY, Size, batches, decaying, parts_of_attention, sized
 from .statements import TENSOR, operands, seconds
 from .torch_twin import Twin
 
@@ -40,13 +40,9 @@ class Training:
             self.prepare()
 
     def prepare(self) -> None:
-        """Make the optimizer: matrices decay, gains do not."""
-        parameters = list(self.model.parameters())
-        groups = [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
-            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        self.parameters, self.optimizer = parameters, torch.optim.AdamW(groups, lr=LR, betas=BETAS, fused=True)
+        """Make the optimizer."""
+        self.parameters = list(self.model.parameters())
+        self.optimizer = torch.optim.AdamW(decaying(self.parameters, WEIGHT_DECAY), lr=LR, betas=BETAS, fused=True)
 
     def once(self) -> float:
         ids, targets = map(torch.from_numpy, next(self.batches))

@@ -19,6 +19,7 @@ from tinygrad_tf import manual_seed
 
 NO_TORCH = "not compared with PyTorch (torch is not installed: pip install -e '.[oracle]')"
 NO_BROWSER = "pages not opened in a browser (needs a Chromium on the PATH and: pip install -e '.[browser]')"
+NO_NUMBA = "not compared with compiled kernels (numba is not installed: pip install -e '.[fast]')"
 NO_DATA = "not trained on real text (set TINYGRAD_TF_TEST_DATA to a folder holding tinyshakespeare/input.txt)"
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
@@ -86,6 +87,13 @@ def opened(chromium, tmp_path):
         context.close()
     assert heard == []
     assert [url for url in asked if not re.match(r"file:.*/page\d\.html$|about:srcdoc$", url)] == []
+
+
+@pytest.fixture(scope="session")
+def numba():
+    """There are kernels to compare with."""
+    if find_spec("numba") is None:
+        pytest.skip(NO_NUMBA)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -287,21 +287,28 @@ class Together:
 # ------------------------------------------------------------------------------------------------ schedules
 
 
+# Name -> from the share of the way down that is done to what is left of the rate.
+FALLS: dict[str, Callable[[float], float]] = {
+    "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
+    "linear": lambda done: 1 - done,
+}
+
+
 def warmup_cosine(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0, total: int) -> float:
     """The learning rate at `step`, from 0: up in a line for `warmup` steps, then down half a cosine to min_lr at the last step.
 
     Step 0 already moves (lr / warmup), step warmup - 1 has the peak, and from step total - 1 on it is min_lr. With warmup =
     total the last step is the peak; with one step in all, that step has lr.
     """
-    return _warmup(step, lr, min_lr, warmup, total, lambda done: 0.5 * (1 + math.cos(math.pi * done)))
+    return _warmup(step, lr, min_lr, warmup, total, FALLS["cosine"])
 
 
 def warmup_linear(step: int, *, lr: float, min_lr: float = 0.0, warmup: int = 0, total: int) -> float:
     """As warmup_cosine, but down in a line."""
-    return _warmup(step, lr, min_lr, warmup, total, lambda done: 1 - done)
+    return _warmup(step, lr, min_lr, warmup, total, FALLS["linear"])
 
 
-def _warmup(step: int, lr: float, min_lr: float, warmup: int, total: int, fall: Any) -> float:
+def _warmup(step: int, lr: float, min_lr: float, warmup: int, total: int, fall: Callable[[float], float]) -> float:
     if step < warmup:
         return lr * (step + 1) / warmup
     if step == 0 and total == 1:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 
 import numpy as np
@@ -14,8 +13,7 @@ import tinygrad_tf.optim  # noqa: F401
 from tinygrad_tf import fused, kernels, threads
 from tinygrad_tf.engine import registry
 
-NO_NUMBA = "not compared with compiled kernels (numba is not installed: pip install -e '.[fast]')"
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason=NO_NUMBA)
+needs_numba = pytest.mark.usefixtures("numba")
 
 rng = np.random.default_rng(0)
 NUMBERS = np.concatenate([rng.normal(0, 3, 1000), *[[x, -x] for x in (0, 1e-30, 20, 90, 1e4, 1e19)]]).astype("f4")

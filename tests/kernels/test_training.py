@@ -4,13 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-NO_NUMBA = "not compared with compiled kernels (numba is not installed: pip install -e '.[fast]')"
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason=NO_NUMBA)
 # At higher rates the last digits grow faster than training forgets them: 3e-4 after 200 steps at the preset's own 1e-2.
 RECIPES = {
     "layer norm, GELU, learned positions": "--norm layer --ffn gelu --positions learned --optimizer adamw --lr 1e-3",
@@ -28,7 +25,7 @@ def losses(folder, kernels, recipe):
 
 
 @pytest.mark.slow
-@needs_numba
+@pytest.mark.usefixtures("numba")
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_two_hundred_steps_agree(tmp_path, recipe):
     runs = enumerate(["numpy", "numba", "numba"])

@@ -3,7 +3,7 @@
 The function in NumPy is the truth. `@fast` marks one that has a kernel: a loop of the same name in the file of the same name
 in this folder, with the same arguments, that leaves the same numbers to 1e-6. Kernels take float32; everything else goes to
 NumPy. One whose squares overflow returns true, and the warning is NumPy's own. They are compiled at their first use, which
-takes seconds, and kept beside their source for every later program.
+takes seconds, and kept for every later program, beside their source or where numba puts them if that cannot be written.
 
 The environment variable TINYGRAD_TF_KERNELS forces one of the two: `numpy` or `numba`. It is read when the engine is imported.
 """
@@ -48,28 +48,28 @@ def fast(function: Callable) -> Any:
     an array like that goes to.
     """
     file, name = function.__module__.rpartition(".")[2], function.__name__
-    chosen: Callable | None = None
+    found: Callable | None = None
 
     def load() -> Callable:
         return getattr(import_module(f".{file}", __name__), name)
 
     def choose() -> Callable:
-        nonlocal chosen
-        if chosen is None:
+        nonlocal found
+        if found is None:
             try:
-                chosen = load()
+                found = load()
             except (ImportError, RuntimeError) as error:  # numba is for another NumPy, or has no place for what it compiles
                 if os.environ.get(VARIABLE) == "numba":
                     raise
                 warnings.warn(f"numba cannot be used here ({error}): ops go on in NumPy", stacklevel=4)
-                chosen = function
-        return chosen
+                found = function
+        return found
 
     @wraps(function)
     def run(*args: Any) -> Any:
         if args[-1].dtype is not FLOAT32:
             function(*args)
-        elif (chosen or choose())(*args):
+        elif (found or choose())(*args):
             np.square(LARGEST)  # tells of an overflow in the way that np.errstate asks for
 
     call: Any = run if IN_USE == "numba" else function
