@@ -17,7 +17,7 @@ from .device import CPU, KINDS, on_cpu
 from .device import device as Device
 from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .engine import Traced, note_write, origin_of, promote, recast, state
-from .random import source as random_source
+from .in_place import InPlace, as_index
 
 values_and_indices = namedtuple("values_and_indices", "values indices")
 
@@ -40,11 +40,6 @@ def _reflected(method: Callable) -> Any:
     return lambda self, other: method(other, self)
 
 
-def _in_place(method: Callable) -> Any:
-    """A method whose result takes the place of the tensor it is called on."""
-    return lambda self, *args, **kwargs: self._become(method(self, *args, **kwargs))
-
-
 def _floor_divide(a: Any, b: Any) -> Tensor:
     return _constant(np.floor_divide)(*promote((a, b), [_number(a), _number(b)]))
 
@@ -65,7 +60,7 @@ class RemovableHandle:
         self.remove()
 
 
-class Tensor(Traced):
+class Tensor(InPlace):
     """An n-dimensional array that remembers how it was computed.
 
     `Tensor(data, requires_grad=False, dtype=None)` shares the memory of a NumPy array, and that of another tensor, but not
@@ -683,19 +678,7 @@ class Tensor(Traced):
     # -------------------------------------------------------------------------------------------- places
 
     def __getitem__(self, index: Any) -> Tensor:
-        return ops.getitem(self, index=_index(index))
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        index = _index(index)
-        if not self._tracks(value):
-            self._check_writable()
-            if type(value) in (builtins.bool, int, float):
-                self.array[index] = value
-            else:
-                ops.store(self.array, index, as_array(value))
-            note_write(self, recorded=False)
-        elif not (isinstance(value, Tensor) and value.base is not None and _is_at(value.array, self.array, index)):
-            self._become(ops.put(self, value, index=index))
+        return ops.getitem(self, index=as_index(index))
 
     def gather(self, dim: int, index: Any) -> Tensor:
         """y[i][j][k] = self[index[i][j][k]][j][k] for dim = 0, and so on. index may be smaller than self off dim."""
@@ -839,88 +822,6 @@ class Tensor(Traced):
 
     new_empty = new_zeros  # memory with leftovers in it would let a mistake look like a number
 
-    # -------------------------------------------------------------------------------------------- in place
-
-    def _tracks(self, *others: Any) -> builtins.bool:
-        """Whether a change in place has to be recorded."""
-        return state.recording and (
-            self.requires_grad or builtins.any(isinstance(o, Traced) and o.requires_grad for o in others)
-        )
-
-    def _check_writable(self) -> None:
-        if not self.array.flags.writeable:
-            raise ValueError("the memory of this tensor is read-only (expand() shows one number in many places): clone() first")
-
-    def _become(self, out: Tensor) -> Tensor:
-        """Take the values and the history of `out`, in this tensor's own memory.
-
-        A view's change is one of the tensor that it is a view of: that gets the history of a put, and the view is taken anew.
-        """
-        if out.shape != self.shape:
-            raise ValueError(f"an in-place change cannot turn shape {self.shape} into {out.shape}")
-        self._check_writable()
-        base: Any = self if self.base is None else self.base
-        recorded = state.recording and (out.requires_grad or self.requires_grad)
-        if recorded:
-            if base.node is None and base.requires_grad:
-                raise RuntimeError("a leaf that requires a gradient cannot be changed in place: use no_grad() or a new tensor")
-            if builtins.any(view is not None and view is not self for view in (reference() for reference in base.views)):
-                raise RuntimeError(
-                    "this tensor shares its memory with another (a view) that is still in use: changing it in place while "
-                    "gradients are recorded is refused. Use the form that makes a new tensor, or clone() first"
-                )
-        np.copyto(self.array, out.array, casting="same_kind")
-        if recorded and base is not self:
-            places = (_places(base.array, self.array),)
-            base._continue(ops.put(base.reshape(-1), out, index=places).reshape(base.shape))
-            out = ops.getitem(base.reshape(-1), index=places)
-        if recorded:
-            self._continue(out)
-        note_write(self, recorded=self.node is not None and self.node is out.node)
-        return self
-
-    def _continue(self, out: Tensor) -> None:
-        """Take the history of `out`."""
-        before = self.node
-        if before is not None and before.watchers and out.node is not None:
-            # retain_grad is about the tensor as it is at the end, a hook about the value that it was put on
-            out.node.watchers = [watch for watch in before.watchers if watch.__name__ == "keep"]
-            before.watchers = [watch for watch in before.watchers if watch.__name__ != "keep"]
-        self.node, self.requires_grad = out.node, out.requires_grad
-
-    __iadd__, __ipow__, relu_ = _in_place(ops.add), _in_place(ops.pow), _in_place(ops.relu)
-    sub_ = __isub__ = _in_place(ops.sub)
-    mul_ = __imul__ = _in_place(ops.mul)
-    div_ = __itruediv__ = _in_place(ops.div)
-    pow_, neg_, exp_, log_, sqrt_ = (_in_place(f) for f in (ops.pow, ops.neg, ops.exp, ops.log, ops.sqrt))
-    abs_, tanh_, sigmoid_ = _in_place(ops.abs), _in_place(ops.tanh), _in_place(ops.sigmoid)
-    masked_fill_, clamp_, clip_ = _in_place(masked_fill), _in_place(clamp), _in_place(clamp)
-    index_add_, index_fill_ = _in_place(index_add), _in_place(index_fill)
-    scatter_, scatter_add_ = _in_place(scatter), _in_place(scatter_add)
-
-    def add_(self, other: Any, alpha: Any = 1) -> Tensor:
-        return self._become(self + (other if alpha == 1 else alpha * other))
-
-    def zero_(self) -> Tensor:
-        return self.fill_(0)
-
-    def fill_(self, value: Any) -> Tensor:
-        return self._become(ops.put(self, value, index=...))
-
-    def copy_(self, source: Any) -> Tensor:
-        source = source if isinstance(source, Traced) else Tensor(source)
-        if source.array.ndim > self.ndim:
-            raise ValueError(f"copy_: a source of shape {source.array.shape} is not broadcast into shape {self.shape}")
-        return self._become(ops.put(self, source, index=...))
-
-    def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Tensor:
-        draw = random_source(generator).normal(mean, std, self.shape)
-        return self.copy_(draw.astype(self.dtype))
-
-    def uniform_(self, low: Any = 0.0, high: Any = 1.0, generator: Any = None) -> Tensor:
-        draw = random_source(generator).uniform(low, high, self.shape)
-        return self.copy_(draw.astype(self.dtype))
-
 
 Tensor.result = Tensor
 
@@ -960,44 +861,6 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
     return tuple(map(int, sizes))
-
-
-def _index(index: Any) -> Any:
-    """An index with its tensors and lists as arrays."""
-    if isinstance(index, tuple):
-        return tuple(_index(i) for i in index)
-    if isinstance(index, Traced):
-        index = index.array
-    elif isinstance(index, list):
-        index = np.asarray([i.item() if isinstance(i, Tensor) else i for i in index], dtype=None if index else np.intp)
-    if isinstance(index, np.ndarray):
-        if index.dtype.kind not in "biu":
-            raise IndexError(f"an index holds integers or booleans, not {index.dtype}")
-        return index if index.ndim or index.dtype.kind == "b" else int(index)
-    return index
-
-
-def _is_at(value: np.ndarray, array: np.ndarray, index: Any) -> builtins.bool:
-    """Whether this is the very memory of array[index], as in `x[i] += y`: the sum is there before it is assigned."""
-    place = array[index]
-    if isinstance(place, np.generic):  # a number: as a 0-d view
-        place = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]
-    where = [(a.__array_interface__["data"][0], a.shape, a.strides) for a in (value, place)]
-    return where[0] == where[1]
-
-
-def _places(base: np.ndarray, view: np.ndarray) -> np.ndarray:
-    """Which elements of `base`, counted in its own order, each element of a view of it is."""
-
-    def addresses(array: np.ndarray) -> np.ndarray:
-        found = np.asarray(array.__array_interface__["data"][0])
-        for n, stride in zip(array.shape, array.strides, strict=True):
-            found = np.add.outer(found, np.arange(n) * stride)
-        return found
-
-    own = addresses(base).reshape(-1)
-    order = np.argsort(own)
-    return order[np.searchsorted(own[order], addresses(view))]
 
 
 def _along(x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, ...]:

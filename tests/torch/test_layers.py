@@ -99,19 +99,22 @@ def test_the_door_gives_the_layers_own_class(name):
 
 
 class Net:
-    """A module with all that a module can hold; `build(m)` makes it a subclass of m.nn.Module."""
+    """A module with all that a module can hold; `build(m)` makes it a subclass of m.nn.Module.
+
+    width: of the stream; times: the factor on every parameter; dtype: what it is cast to, by its name.
+    """
 
     @staticmethod
-    def build(m):
+    def build(m, width=4, times=1.0, dtype="float32"):
         class Model(m.nn.Module):
             def __init__(self):
                 super().__init__()
-                self.wte = m.nn.Embedding(5, 4)
-                self.blocks = m.nn.ModuleList([m.nn.Linear(4, 4) for _ in range(2)])
-                self.parts = m.nn.ModuleDict({"norm": m.nn.LayerNorm(4), "act": m.nn.ReLU()})
-                self.head = m.nn.Linear(4, 5, bias=False)
+                self.wte = m.nn.Embedding(5, width)
+                self.blocks = m.nn.ModuleList([m.nn.Linear(width, width) for _ in range(2)])
+                self.parts = m.nn.ModuleDict({"norm": m.nn.LayerNorm(width), "act": m.nn.ReLU()})
+                self.head = m.nn.Linear(width, 5, bias=False)
                 self.head.weight = self.wte.weight  # tied
-                self.scale = m.nn.Parameter(m.ones(4))
+                self.scale = m.nn.Parameter(m.ones(width))
                 self.register_parameter("none", None)
                 self.register_buffer("mask", m.tril(m.ones(3, 3)))
                 self.register_buffer("cache", m.zeros(2), persistent=False)
@@ -123,7 +126,14 @@ class Net:
                     x = x + self.parts.act(block(self.parts["norm"](x)))
                 return self.last(self.head(x))
 
-        return filled(Model(), m)
+        model = filled(Model(), m)
+        for p in model.parameters():
+            p.data.mul_(times)
+        return model.to(getattr(m, dtype))
+
+
+def whole_ids(*shape):
+    return np.random.default_rng([6, *shape]).integers(0, 5, shape)
 
 
 def calls(model, m):
@@ -133,90 +143,118 @@ def calls(model, m):
 
 
 MODULES = {
-    "nn.Module": lambda m, net: net(m.tensor([[1, 2, 3]])),
-    "nn.ModuleList": lambda m, net: [
+    "nn.Module": lambda m, net, ids: [net(ids), *net.parameters()],
+    "nn.ModuleList": lambda m, net, ids: [
         len(net.blocks),
         net.blocks[-1].weight * 1,
         len(net.blocks.append(m.nn.Linear(1, 1))),
         len(list(net.blocks)),
         len(net.blocks.extend([m.nn.Linear(1, 1)])),
     ],
-    "nn.ModuleDict": lambda m, net: [
+    "nn.ModuleDict": lambda m, net, ids: [
         ",".join(net.parts.keys()),
         len(net.parts),
         int("norm" in net.parts),
         net.parts.norm.weight * 1,
         ",".join(name for name, _ in net.parts.items()),
     ],
-    "Module.parameters": lambda m, net: [
+    "Module.parameters": lambda m, net, ids: [
         list(net.parameters()),
         len(list(net.parameters())),
         len(list(net.parameters(recurse=False))),
     ],
-    "Module.named_parameters": lambda m, net: [
+    "Module.named_parameters": lambda m, net, ids: [
         ",".join(n for n, _ in net.named_parameters()),
         ",".join(n for n, _ in net.named_parameters(prefix="a", recurse=False)),
     ],
-    "Module.named_modules": lambda m, net: ",".join(f"{n}:{type(x).__name__}" for n, x in net.named_modules()),
-    "Module.buffers": lambda m, net: [[b * 1 for b in net.buffers()], ",".join(n for n, _ in net.named_buffers())],
-    "Module.register_buffer": lambda m, net: [net.mask * 1, ",".join(net.state_dict())],
-    "Module.register_parameter": lambda m, net: [net.none, len(list(net.parameters()))],
-    "Module.add_module": lambda m, net: (
+    "Module.named_modules": lambda m, net, ids: ",".join(f"{n}:{type(x).__name__}" for n, x in net.named_modules()),
+    "Module.buffers": lambda m, net, ids: [[b * 1 for b in net.buffers()], ",".join(n for n, _ in net.named_buffers())],
+    "Module.register_buffer": lambda m, net, ids: [net.mask * 1, ",".join(net.state_dict())],
+    "Module.register_parameter": lambda m, net, ids: [net.none, len(list(net.parameters()))],
+    "Module.add_module": lambda m, net, ids: (
         net.add_module("more", m.nn.Linear(1, 1)),
         ",".join(n for n, _ in net.named_children()),
     )[1],
-    "Module.state_dict": lambda m, net: [",".join(net.state_dict()), list(net.state_dict().values())],
-    "Module.load_state_dict": lambda m, net: [
+    "Module.state_dict": lambda m, net, ids: [",".join(net.state_dict()), list(net.state_dict().values())],
+    "Module.load_state_dict": lambda m, net, ids: [
         len(net.load_state_dict({k: v * 2 for k, v in net.state_dict().items()}).missing_keys),
         list(net.state_dict().values()),
-        ",".join(net.load_state_dict({"scale": m.zeros(4), "more": m.zeros(1)}, strict=False).unexpected_keys),
+        ",".join(net.load_state_dict({"scale": m.zeros(net.scale.shape), "more": m.zeros(1)}, strict=False).unexpected_keys),
         net.scale * 1,
     ],
-    "Module.train": lambda m, net: [
+    "Module.train": lambda m, net, ids: [
         int(net.eval().blocks[0].training),
         int(net.train().blocks[0].training),
         int(net.train(False).training),
     ],
-    "Module.eval": lambda m, net: int(net.eval().parts.norm.training),
-    "Optimizer/Module.training": lambda m, net: int(net.training),
-    "Module.apply": lambda m, net: calls(net, m),
-    "Optimizer/Module.zero_grad": lambda m, net: [
-        net(m.tensor([[1]])).sum().backward(),
+    "Module.eval": lambda m, net, ids: int(net.eval().parts.norm.training),
+    "Optimizer/Module.training": lambda m, net, ids: int(net.training),
+    "Module.apply": lambda m, net, ids: calls(net, m),
+    "Optimizer/Module.zero_grad": lambda m, net, ids: [
+        net(ids).sum().backward(),
         net.zero_grad(set_to_none=True),
         net.scale.grad,
-        net(m.tensor([[1]])).sum().backward(),
+        net(ids).sum().backward(),
         net.zero_grad(set_to_none=False),
         net.scale.grad,
     ],
-    "Module.reset_parameters": lambda m, net: [
+    "Module.reset_parameters": lambda m, net, ids: [
         net.head.reset_parameters(),
         net.parts.norm.reset_parameters(),
         net.parts.norm.weight * 1,
     ],
-    "copy.deepcopy": lambda m, net: [
+    "copy.deepcopy": lambda m, net, ids: [
         copy.deepcopy(net).scale.data.add_(1),
         net.scale * 1,
         *(int(other.head.weight is other.wte.weight) for other in [copy.deepcopy(net)]),
     ],
-    "parameter over parameter": lambda m, net: [
+    "parameter over parameter": lambda m, net, ids: [
         setattr(net.wte, "weight", m.nn.Parameter(net.wte.weight[:3])),
         net.wte.weight * 1,
         ",".join(n for n, _ in net.named_parameters()),
     ],
-    "Module.to": lambda m, net: [
+    "Module.to": lambda m, net, ids: [
         net.to("cpu").scale * 1,
         net.to(m.float64).scale * 1,
         net.mask * 1,
         net.float().scale * 1,
         net.double().mask * 1,
     ],
-    "super of another form": lambda m, net: int(isinstance(net, m.nn.Module)),
+    "super of another form": lambda m, net, ids: int(isinstance(net, m.nn.Module)),
 }
 
 
+# ids that the model reads, and the model's settings
+CASES = {
+    "one sentence": (np.array([[1, 2, 3]]), {}),
+    "a batch": (whole_ids(4, 6), {}),
+    "batch 0": (whole_ids(0, 3), {}),
+    "length 0": (whole_ids(2, 0), {}),
+    "length 1": (whole_ids(3, 1), {}),
+    "no batch axis": (whole_ids(4), {}),
+    "one number": (whole_ids(), {}),
+    "one id, many times": (np.full((2, 5), 4), {}),
+    "ids turned": (whole_ids(3, 2).T, {}),
+    "every second id": (whole_ids(2, 6)[:, ::2], {}),
+    "int32 ids": (whole_ids(2, 3).astype(np.int32), {}),
+    "width 1": (whole_ids(2, 3), {"width": 1}),
+    "width 33": (whole_ids(2, 3), {"width": 33}),
+    "large numbers": (whole_ids(2, 3), {"times": 1e4}),
+    "zeros": (whole_ids(2, 3), {"times": 0.0}),
+    "float64": (whole_ids(2, 3), {"dtype": "float64"}),
+    "an id that is none": (np.array([[5]]), {}),
+}
+LOOSE = {  # where longer sums, or larger terms that cancel, leave more rounding
+    "width 33": {"rtol": 1e-4, "atol": 1e-4},
+    "large numbers": {"rtol": 1e-4, "atol": 1.0},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", MODULES)
-def test_modules(agree, name):
-    agree(lambda m: MODULES[name](m, Net.build(m)))
+def test_modules(agree, name, case):
+    ids, settings = CASES[case]
+    agree(lambda m, ids: MODULES[name](m, Net.build(m, **settings), ids), ids, **LOOSE.get(case, {}))
 
 
 def test_a_state_that_does_not_fit_is_an_error(oracle):

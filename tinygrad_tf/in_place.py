@@ -1,0 +1,182 @@
+"""Changes in place: `x += b`, `x[i] = b` and the methods that end in `_`, with the gradients of the forms that copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from . import ops
+from .dtypes import as_array
+from .engine import Traced, note_write, state
+from .random import source as random_source
+
+
+def _in_place(method: Callable) -> Any:
+    """A method whose result takes the place of the tensor it is called on."""
+    return lambda self, *args, **kwargs: self._become(method(self, *args, **kwargs))
+
+
+class InPlace(Traced):
+    """The methods of `Tensor` that keep its memory and change what is in it.
+
+    Each is the form that makes a new tensor, computed first; then `_become` takes over its values and its history. So a
+    change in place has no derivative of its own.
+    """
+
+    __slots__ = ()
+
+    # the forms that make a new tensor, which `Tensor` has
+    item: Callable[..., Any]
+    clamp: Callable[..., Any]
+    masked_fill: Callable[..., Any]
+    index_add: Callable[..., Any]
+    index_fill: Callable[..., Any]
+    scatter: Callable[..., Any]
+    scatter_add: Callable[..., Any]
+
+    def _tracks(self, *others: Any) -> bool:
+        """Whether a change in place has to be recorded."""
+        return state.recording and (self.requires_grad or any(isinstance(o, Traced) and o.requires_grad for o in others))
+
+    def _check_writable(self) -> None:
+        if not self.array.flags.writeable:
+            raise ValueError("the memory of this tensor is read-only (expand() shows one number in many places): clone() first")
+
+    def _become(self, out: Any) -> Self:
+        """Take the values and the history of `out`, in this tensor's own memory.
+
+        A view's change is one of the tensor that it is a view of: that gets the history of a put, and the view is taken anew.
+        """
+        if out.shape != self.array.shape:
+            raise ValueError(f"an in-place change cannot turn shape {self.array.shape} into {out.shape}")
+        self._check_writable()
+        base: Any = self if self.base is None else self.base
+        recorded = state.recording and (out.requires_grad or self.requires_grad)
+        if recorded:
+            if base.node is None and base.requires_grad:
+                raise RuntimeError("a leaf that requires a gradient cannot be changed in place: use no_grad() or a new tensor")
+            if any(view is not None and view is not self for view in (reference() for reference in base.views)):
+                raise RuntimeError(
+                    "this tensor shares its memory with another (a view) that is still in use: changing it in place while "
+                    "gradients are recorded is refused. Use the form that makes a new tensor, or clone() first"
+                )
+        np.copyto(self.array, out.array, casting="same_kind")
+        if recorded and base is not self:
+            places = (_places(base.array, self.array),)
+            base._continue(ops.put(base.reshape(-1), out, index=places).reshape(base.shape))
+            out = ops.getitem(base.reshape(-1), index=places)
+        if recorded:
+            self._continue(out)
+        note_write(self, recorded=self.node is not None and self.node is out.node)
+        return self
+
+    def _continue(self, out: Any) -> None:
+        """Take the history of `out`."""
+        before = self.node
+        if before is not None and before.watchers and out.node is not None:
+            # retain_grad is about the tensor as it is at the end, a hook about the value that it was put on
+            out.node.watchers = [watch for watch in before.watchers if watch.__name__ == "keep"]
+            before.watchers = [watch for watch in before.watchers if watch.__name__ != "keep"]
+        self.node, self.requires_grad = out.node, out.requires_grad
+
+    __iadd__, __ipow__, relu_ = _in_place(ops.add), _in_place(ops.pow), _in_place(ops.relu)
+    sub_ = __isub__ = _in_place(ops.sub)
+    mul_ = __imul__ = _in_place(ops.mul)
+    div_ = __itruediv__ = _in_place(ops.div)
+    pow_, neg_, exp_, log_, sqrt_ = (_in_place(f) for f in (ops.pow, ops.neg, ops.exp, ops.log, ops.sqrt))
+    abs_, tanh_, sigmoid_ = _in_place(ops.abs), _in_place(ops.tanh), _in_place(ops.sigmoid)
+
+    def clamp_(self, min: Any = None, max: Any = None) -> Self:
+        return self._become(self.clamp(min, max))
+
+    clip_ = clamp_
+
+    def masked_fill_(self, mask: Any, value: Any) -> Self:
+        return self._become(self.masked_fill(mask, value))
+
+    def index_add_(self, dim: int, index: Any, source: Any, alpha: Any = 1) -> Self:
+        return self._become(self.index_add(dim, index, source, alpha))
+
+    def index_fill_(self, dim: int, index: Any, value: Any) -> Self:
+        return self._become(self.index_fill(dim, index, value))
+
+    def scatter_(self, dim: int, index: Any, src: Any = None, value: Any = None) -> Self:
+        return self._become(self.scatter(dim, index, src, value))
+
+    def scatter_add_(self, dim: int, index: Any, src: Any) -> Self:
+        return self._become(self.scatter_add(dim, index, src))
+
+    def add_(self, other: Any, alpha: Any = 1) -> Self:
+        return self._become(ops.add(self, other if alpha == 1 else alpha * other))
+
+    def zero_(self) -> Self:
+        return self.fill_(0)
+
+    def fill_(self, value: Any) -> Self:
+        return self._become(ops.put(self, value, index=...))
+
+    def copy_(self, source: Any) -> Self:
+        source = source if isinstance(source, Traced) else self.result(source)
+        if source.array.ndim > self.array.ndim:
+            raise ValueError(f"copy_: a source of shape {source.array.shape} is not broadcast into shape {self.array.shape}")
+        return self._become(ops.put(self, source, index=...))
+
+    def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Self:
+        draw: Any = random_source(generator).normal(mean, std, self.array.shape)
+        return self.copy_(draw.astype(self.array.dtype))
+
+    def uniform_(self, low: Any = 0.0, high: Any = 1.0, generator: Any = None) -> Self:
+        draw: Any = random_source(generator).uniform(low, high, self.array.shape)
+        return self.copy_(draw.astype(self.array.dtype))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        index = as_index(index)
+        if not self._tracks(value):
+            self._check_writable()
+            if type(value) in (bool, int, float):
+                self.array[index] = value
+            else:
+                ops.store(self.array, index, as_array(value))
+            note_write(self, recorded=False)
+        elif not (isinstance(value, Traced) and value.base is not None and _is_at(value.array, self.array, index)):
+            self._become(ops.put(self, value, index=index))
+
+
+def as_index(index: Any) -> Any:
+    """An index with its tensors and lists as arrays."""
+    if isinstance(index, tuple):
+        return tuple(as_index(i) for i in index)
+    if isinstance(index, Traced):
+        index = index.array
+    elif isinstance(index, list):
+        index = np.asarray([i.item() if isinstance(i, InPlace) else i for i in index], dtype=None if index else np.intp)
+    if isinstance(index, np.ndarray):
+        if index.dtype.kind not in "biu":
+            raise IndexError(f"an index holds integers or booleans, not {index.dtype}")
+        return index if index.ndim or index.dtype.kind == "b" else int(index)
+    return index
+
+
+def _is_at(value: np.ndarray, array: np.ndarray, index: Any) -> bool:
+    """Whether this is the very memory of array[index], as in `x[i] += y`: the sum is there before it is assigned."""
+    place = array[index]
+    if isinstance(place, np.generic):  # a number: as a 0-d view
+        place = array[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    where = [(a.__array_interface__["data"][0], a.shape, a.strides) for a in (value, place)]
+    return where[0] == where[1]
+
+
+def _places(base: np.ndarray, view: np.ndarray) -> np.ndarray:
+    """Which elements of `base`, counted in its own order, each element of a view of it is."""
+
+    def addresses(array: np.ndarray) -> np.ndarray:
+        found = np.asarray(array.__array_interface__["data"][0])
+        for n, stride in zip(array.shape, array.strides, strict=True):
+            found = np.add.outer(found, np.arange(n) * stride)
+        return found
+
+    own = addresses(base).reshape(-1)
+    order = np.argsort(own)
+    return order[np.searchsorted(own[order], addresses(view))]
