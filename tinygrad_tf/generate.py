@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .decoding import MANY, Steps
 from .engine import no_grad
 
 TOP_P_PRECISION = 1e-7  # float32 logits tell probabilities no better: 0.5 + 0.3 reaches 0.8
@@ -53,6 +54,8 @@ def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | Non
     with np.errstate(over="ignore"):  # -40 / 1e-310 is -inf: probability 0, as it should be
         p = np.exp((z - z.max()) / temperature)
     p /= p.sum()
+    if top_k is None and (top_p is None or top_p >= 1):
+        return p
     order = np.argsort(-p, kind="stable")
     if top_k is not None:
         p[order[top_k:]] = 0.0
@@ -72,17 +75,18 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
     for logits that are not all finite, and for settings out of range.
     """
     logits = np.asarray(logits)
-    if not np.isfinite(logits).all():
+    if np.count_nonzero(np.isfinite(logits)) < logits.size:
         bad = np.flatnonzero(~np.isfinite(logits))
         raise ValueError(f"the logits are not finite: {logits[bad[0]]} for token {bad[0]}")
-    p = probabilities(logits, temperature, top_k, top_p)
+    check_sampling(temperature, top_k, top_p)
     if temperature == 0:
-        return int(p.argmax())
+        return int(logits.argmax())
     if generator is None:
         raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
-    total = np.cumsum(p)
-    drawn = int(np.searchsorted(total, generator.random() * total[-1], side="right"))
-    return min(drawn, int(np.flatnonzero(p)[-1]))  # rounding may carry the product up to the total itself
+    p = probabilities(logits, temperature, top_k, top_p)
+    total = p.cumsum()
+    drawn = int(total.searchsorted(generator.random() * total[-1], side="right"))
+    return drawn if drawn < len(p) else int(np.flatnonzero(p)[-1])  # rounding may carry the product up to the total itself
 
 
 def padded(rows: Sequence[Any], value: int = 0, left: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -182,6 +186,7 @@ def _tokens(model: Any, text: np.ndarray, real: np.ndarray | None, n: int, how: 
     """
     size = model.config.block_size
     kept = model.new_cache(batch=len(text)) if cache else None
+    quick = Steps.of(model) if cache else None
     alive, latest = np.arange(len(text)), text[:, -1].copy()
     seen = 0  # positions of the text that have been through the model at least once
     for step in range(n):
@@ -192,22 +197,29 @@ def _tokens(model: Any, text: np.ndarray, real: np.ndarray | None, n: int, how: 
             stats.reused += kept.length
             window = text[:, seen:]
         options = {} if kept is None else {"cache": kept}
+        quick = quick if kept is not None and quick is not None and quick.hold() else None
         if real is not None and not real[:, -size:].all():  # without a cache the window may have left the padding behind
             options["mask"] = real[:, -size:]
-        with evaluating(model):
-            logits = model(window, **options).numpy()[:, -1]  # (B, V)
+        if quick is not None and window.shape[1] == 1 and len(window) <= MANY:
+            logits = quick(window[:, 0], **options)  # (B, V)
+        else:
+            with evaluating(model):
+                logits = model(window, **options).numpy()[:, -1]
         new = min(text.shape[1] - seen, window.shape[1])
         seen = text.shape[1]
         stats.computed += window.shape[1]
         stats.recomputed += window.shape[1] - new
-        stats.cache_bytes = max(stats.cache_bytes, kept.nbytes if kept is not None else 0)
+        if not step and kept is not None:
+            stats.cache_bytes = max(stats.cache_bytes, kept.nbytes)  # of all texts: later there may be fewer
         try:
             latest[alive] = [sample_token(row, *how[i]) for row, i in zip(logits, alive)]
         except ValueError as error:
             raise ValueError(f"new token {step + 1}: {error}") from None
-        text = np.concatenate([text, latest[alive, None]], axis=1)
+        text = np.concatenate((text, latest[alive, None]), 1)
         real = None if real is None else np.pad(real, ((0, 0), (0, 1)), constant_values=True)
         yield latest.copy()
+        if not len(stop):
+            continue
         on = np.flatnonzero(~np.isin(text[:, -1], stop))
         if not len(on):
             return

@@ -136,11 +136,16 @@ class Rotary(Positions):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Turn x, whose first row stands at position `start`."""
         stop = start + x.shape[-2]
-        cos, sin = self._tables.get(x.dtype, (np.empty((0, self.head_dim // 2)),) * 2)
+        cos, sin = self.tables(stop, x.dtype)
+        return fused.rotary(x, cos=cos[start:stop], sin=sin[start:stop], interleaved=self.interleaved)
+
+    def tables(self, stop: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+        """cos, sin (at least `stop`, D / 2) of the angles of positions 0, 1, ..."""
+        cos, sin = self._tables.get(dtype, (np.empty((0, self.head_dim // 2)),) * 2)
         if len(cos) < stop:
             angles = self.angles(np.arange(max(stop, 2 * len(cos))))
-            cos, sin = self._tables[x.dtype] = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
-        return fused.rotary(x, cos=cos[start:stop], sin=sin[start:stop], interleaved=self.interleaved)
+            cos, sin = self._tables[dtype] = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+        return cos, sin
 
     def turn(self, x: Tensor, start: int = 0) -> Tensor:
         return self(x, start)

@@ -1,0 +1,261 @@
+"""One token by compiled loops: the same logits and the same texts as by the layers, and the layers where somebody looks in."""
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from tinygrad_tf import composed, decoding, kernels, nn
+from tinygrad_tf.decoding import Steps
+from tinygrad_tf.edits import zeroed
+from tinygrad_tf.engine import state
+from tinygrad_tf.generate import GenerationStats, evaluating, generate, padded
+from tinygrad_tf.models.decoder import Decoder, DecoderConfig
+from tinygrad_tf.nn.feedforward import ACTIVATIONS, GATED
+from tinygrad_tf.nn.positions import SCALINGS
+
+NO_NUMBA = "tokens not decoded by compiled loops (numba is not installed: pip install -e '.[fast]')"
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason=NO_NUMBA)
+pytestmark = needs_numba
+
+ROTARY = {"positions": "rotary"}
+FIT = [
+    {},
+    {"bias": True, "tied": False},
+    {"bias": True, "key_bias": False, "norm_bias": False},
+    {"norm": "rms", "qk_norm": True, "n_kv_head": 2, **ROTARY},
+    {"n_kv_head": 1, "layer_scale": 0.5, "dropout": 0.3},
+    {"norm_eps": 1e-3, "scale_embedding": True, "final_norm": False},
+    {"recompute": True, "n_hidden": 33, "n_layer": 1},
+    *[{"ffn": kind, "bias": True} for kind in (*ACTIVATIONS, *GATED)],
+    *[{"positions": kind} for kind in ("sinusoidal", "sinusoidal_halves", "none")],
+    *[{**ROTARY, "rope_interleaved": pairs, "rope_scaling": scaling, "rope_factor": 4.0, "rope_original": 8}
+      for pairs in (False, True) for scaling in SCALINGS],
+]  # fmt: skip
+UNFIT = [{"window": 5}, {"attention": "linear"}, {"positions": "alibi"}, {"positions": "t5"}, {"norm_order": "post"},
+         {"norm_order": "both"}, {"parallel": True}, {"embedding_norm": True}]  # fmt: skip
+name = lambda settings: " ".join(f"{key}={value}" for key, value in settings.items()) or "plain"
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    monkeypatch.setattr(kernels, "IN_USE", "numba")  # also where the environment chose NumPy for the ops
+
+
+def made(size=12, **settings):
+    """A decoder whose every parameter, gains and biases too, is random."""
+    rng = np.random.default_rng(0)
+    model = Decoder(DecoderConfig(17, size, **{"n_layer": 2, "n_head": 4, "n_embd": 32, "init_std": 0.3} | settings), rng)
+    for p in model.parameters():
+        p.detach().array[...] += rng.normal(0, 0.2, p.shape)
+    return model
+
+
+def logits_of(model, ids, cache, **options):
+    with evaluating(model):
+        return model(ids, cache=cache, **options).numpy()[:, -1]
+
+
+def near(ours, theirs):
+    assert ours.dtype == np.float32
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("settings", FIT, ids=name)
+def test_every_step_has_the_logits_and_the_cache_of_the_layers(settings):
+    model, ids = made(**settings), np.random.default_rng(1).integers(0, 17, (3, 12))
+    steps, ours, theirs = Steps.of(model), model.new_cache(3), model.new_cache(3)
+    for cache in (ours, theirs):
+        logits_of(model, ids[:, :4], cache)
+    for at in range(4, 12):
+        near(steps(ids[:, at], ours), logits_of(model, ids[:, at : at + 1], theirs))
+        assert ours.length == theirs.length == at + 1
+        for a, b in zip(ours.layers, theirs.layers):
+            assert a.kept == b.kept
+            np.testing.assert_allclose(a.keys, b.keys, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(a.values, b.values, rtol=1e-5, atol=1e-5)
+
+
+def test_the_layers_go_on_from_a_cache_that_the_loops_filled():
+    model, ids = made(**ROTARY), np.random.default_rng(1).integers(0, 17, (2, 12))
+    steps, cache = Steps.of(model), model.new_cache(2)
+    for at in range(9):
+        steps(ids[:, at], cache)
+    near(logits_of(model, ids[:, 9:], cache), logits_of(model, ids, None))
+
+
+@pytest.mark.parametrize("settings", [{}, {"positions": "sinusoidal"}, ROTARY], ids=name)
+def test_padding_on_the_left_is_not_seen(settings):
+    model = made(**settings)
+    ids, mask = padded([[1, 2, 3, 4, 5, 6], [7, 8, 9], [3]], left=True)
+    steps, ours, theirs = Steps.of(model), model.new_cache(3), model.new_cache(3)
+    for cache in (ours, theirs):
+        logits_of(model, ids, cache, mask=mask)
+    for token in range(4):
+        mask, new = np.pad(mask, ((0, 0), (0, 1)), constant_values=True), np.full((3, 1), token)
+        near(steps(new[:, 0], ours, mask), logits_of(model, new, theirs, mask=mask))
+
+
+class Counted:
+    """How often the loops ran."""
+
+    def __init__(self, monkeypatch):
+        self.n, step = 0, Steps.__call__
+
+        def counted(steps, *args, **options):
+            self.n += 1
+            return step(steps, *args, **options)
+
+        monkeypatch.setattr(Steps, "__call__", counted)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    return Counted(monkeypatch)
+
+
+def written(model, prompt, n=9, **options):
+    options = {"temperature": 0.0, **options}
+    if options["temperature"]:
+        options["generator"] = np.random.default_rng(3)
+    return [np.array(token).tolist() for token in generate(model, prompt, n, **options)]
+
+
+HOW = [{}, {"temperature": 0.8}, {"temperature": 1.2, "top_k": 5}, {"temperature": 1.0, "top_p": 0.7}]
+
+
+@pytest.mark.parametrize("how", HOW, ids=name)
+@pytest.mark.parametrize("prompt", [[5], [1, 2, 3], [[1, 2], [3, 4]], [[1, 2, 3], [4]]], ids=str)
+def test_texts_are_the_same_past_the_context_too(monkeypatch, counted, prompt, how):
+    model, costs, texts = made(), [], []
+    for which in ("numba", "numpy"):
+        monkeypatch.setattr(kernels, "IN_USE", which)
+        costs.append(GenerationStats())
+        texts.append(written(model, prompt, 20, stats=costs[-1], **how))
+    assert texts[0] == texts[1]
+    assert costs[0] == costs[1] and costs[0].recomputed and costs[0].cache_bytes
+    long = max(map(len, prompt)) if isinstance(prompt[0], list) else len(prompt)
+    assert counted.n == 12 - long + (long == 1)  # until the window moves; a prompt of one token is one too
+
+
+def test_texts_that_are_over_leave_and_the_others_go_on(monkeypatch, counted):
+    model, texts = made(), []
+    for which in ("numba", "numpy"):
+        monkeypatch.setattr(kernels, "IN_USE", which)
+        texts.append(written(model, [[1, 2], [3, 4], [5, 6], [7, 8]], temperature=1.0, stop=[0, 1, 2, 3]))
+    assert texts[0] == texts[1] and counted.n
+    lengths = {next((i for i, token in enumerate(text) if token < 4), 9) for text in zip(*texts[0])}
+    assert len(lengths) > 1  # they do not all end at once
+
+
+@pytest.mark.parametrize("settings", UNFIT, ids=name)
+def test_other_models_step_by_themselves(counted, settings):
+    model = made(**settings)
+    assert Steps.of(model) is None
+    assert len(written(model, [1])) == 9 and not counted.n
+
+
+def test_a_model_of_float64_and_a_large_one_step_by_themselves(monkeypatch):
+    assert Steps.of(made().double()) is None
+    assert Steps.of(made()) is not None
+    monkeypatch.setattr(decoding, "LARGE", 1000)
+    assert Steps.of(made()) is None
+
+
+class Mine(nn.FeedForward):
+    pass
+
+
+def test_many_texts_go_through_the_layers(monkeypatch, counted):
+    monkeypatch.setattr("tinygrad_tf.generate.MANY", 2)
+    texts = [written(made(), [[1]] * n, 4) for n in (2, 3)]
+    assert counted.n == 4 and [row[:2] for row in texts[1]] == texts[0]
+
+
+def test_a_class_or_a_forward_of_the_user_s_own_runs():
+    model = made()
+    model.blocks[1].ffn = Mine(32, 128)
+    assert Steps.of(model) is None
+    model = made()
+    model.blocks[0].attn.forward = lambda x, **_: x
+    assert Steps.of(model) is None
+
+
+def test_a_hook_runs_from_the_next_token_on(counted):
+    model, seen = made(), []
+    tokens = generate(model, [1, 2], 6, temperature=0)
+    before = [next(tokens) for _ in range(3)]
+    assert counted.n == 2
+    model.blocks[1].attn.attn_dropout.register_forward_hook(lambda *_: None)
+    model.blocks[1].ffn.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape))
+    after = list(tokens)
+    assert counted.n == 2 and seen == [(1, 1, 32)] * 3
+    assert before + after == written(made(), [1, 2], 6)
+
+
+def test_an_edit_counts(counted):
+    model = made()
+    plain = written(model, [1, 2])
+    assert counted.n
+    counted.n = 0
+    with zeroed(model, "blocks.0.attn.heads.1", "blocks.1.ffn"):
+        edited = written(model, [1, 2])
+        assert edited == written(model, [1, 2], cache=False) and edited != plain
+    assert not counted.n
+    assert written(model, [1, 2]) == plain and counted.n
+
+
+def test_weights_are_read_as_they_are_at_each_token(monkeypatch, counted):
+    texts = []
+    for which in ("numba", "numpy"):
+        monkeypatch.setattr(kernels, "IN_USE", which)
+        model = made()
+        tokens = generate(model, [1], 9, temperature=0)
+        text = [next(tokens) for _ in range(3)]
+        model.lm_head.weight.detach().array[::2] *= -1
+        texts.append(text + list(tokens))
+    assert counted.n == 9 and texts[0] == texts[1] != written(made(), [1])
+
+
+def test_another_array_in_a_parameter_is_noticed(counted):
+    model = made()
+    tokens = generate(model, [1], 9, temperature=0)
+    text = [next(tokens) for _ in range(3)]
+    model.lm_head.weight.array = model.lm_head.weight.array.copy()
+    assert text + list(tokens) == written(made(), [1]) and counted.n == 3 + 9
+
+
+def test_who_watches_the_ops_sees_them(counted, monkeypatch):
+    model = made()
+    steps = Steps.of(model)
+    assert steps.hold()
+    with composed():
+        assert not steps.hold()
+    monkeypatch.setattr(state, "observer", lambda *_: None)
+    assert not steps.hold()
+    written(model, [1])
+    assert not counted.n
+
+
+def test_the_first_token_is_checked():
+    model = made()
+    for wrong in (17, -1):
+        with pytest.raises(IndexError, match=f"id {wrong} at position"):
+            list(generate(model, [wrong], 2, temperature=0))
+
+
+def test_logits_that_are_not_finite_are_told(counted):
+    model = made()
+    tokens = generate(model, [1], 5, temperature=0)
+    next(tokens)
+    model.blocks[0].ffn.up.weight.detach().array[0, 0] = np.nan
+    with pytest.raises(ValueError, match="new token 2: the logits are not finite"):
+        next(tokens)
+    assert counted.n == 2
+
+
+def test_without_a_numba_that_can_be_loaded_the_layers_go_on(monkeypatch):
+    monkeypatch.delattr(kernels, "decoding", raising=False)
+    monkeypatch.setitem(sys.modules, "tinygrad_tf.kernels.decoding", None)
+    assert Steps.of(made()) is None
