@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from tinygrad_tf.generate import evaluating
+from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.nn.utils import clip_grad_norm_
-from tinygrad_tf.train import add_gradients
 
 from .ours import threads_of_the_trainer
 from .race import Contestant
@@ -19,7 +19,7 @@ class Ours(Contestant):
     def __init__(self, preset: str, text: str, seed: int):
         super().__init__(preset, text, seed)
         c = self.config
-        self.threads = threads_of_the_trainer(Size(c.n_layer, c.n_head, c.n_embd, c.block_size, c.batch_size))
+        self.threads = threads_of_the_trainer(Size(c.n_layer, c.n_head, c.n_embd, c.block_size, c.batch_size), by_batch=True)
 
     def start(self) -> None:
         run = self.fresh()

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinygrad_tf import Tensor, fused, grad, no_grad, optim
 from tinygrad_tf.generate import generate
+from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.utils import clip_grad_norm_
@@ -26,7 +27,7 @@ def decoder(size: Size) -> Decoder:
     return Decoder(config, np.random.default_rng(0))
 
 
-def threads_of_the_trainer(z: Size) -> ExitStack:
+def threads_of_the_trainer(z: Size, by_batch: bool = False) -> ExitStack:
     """Use as many threads as the trainer would, until this is closed.
 
     BLAS has its number of threads from the environment by now. Left in place the variables would also tell threads_for() that
@@ -34,7 +35,7 @@ def threads_of_the_trainer(z: Size) -> ExitStack:
     """
     given = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
     opened = ExitStack()
-    opened.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd))
+    opened.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd, by_batch))
     os.environ.update(given)
     return opened
 
@@ -46,7 +47,7 @@ class Training:
         z = sized(size)
         if keep:
             keep_freed_memory()  # this and the threads as the trainer does
-        self.threads = threads_of_the_trainer(z)
+        self.threads = threads_of_the_trainer(z, by_batch=True)
         self.model = decoder(z)
         self.batches = batches(z)
         if prepared:
@@ -59,12 +60,11 @@ class Training:
 
     def once(self) -> float:
         ids, targets = next(self.batches)
-        loss = self.model.loss(ids, targets)
-        loss.backward()
+        loss = add_gradients(self.model, ids, targets, 1)
         clip_grad_norm_(self.parameters, CLIP)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return loss.item()
+        return loss
 
     def memory(self, steps: int) -> dict[str, Any]:
         return memory.of_training(self, steps)

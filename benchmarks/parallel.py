@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.data import get_batch
+from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.parallel import ONE, One, Ranks
@@ -30,7 +31,6 @@ from tinygrad_tf.run import Run
 from tinygrad_tf.settings import PRESETS
 from tinygrad_tf.text import Vocabulary
 from tinygrad_tf.threads import threads_for
-from tinygrad_tf.train import add_gradients
 
 from . import machine
 from .sizes import text
@@ -146,7 +146,7 @@ def worker(name: str, batch: int, parallel: bool) -> None:
 
         ranks = Ranks(MPI)
     c = PRESETS[name]
-    with threads_for(2 * batch // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd):
+    with threads_for(2 * batch // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd, by_batch=True):
         work = Work(name, batch, ranks)
         while True:
             count = int(sys.stdin.readline() or 0) if ranks.first else 0

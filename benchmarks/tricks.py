@@ -16,20 +16,23 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from tinygrad_tf import fused
+from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.memory import keep_freed_memory
 
 from . import tables
 from .machine import Others
 from .measure import Plan, each, rounds_of, start
-from .ours import decoder
+from .ours import decoder, threads_of_the_trainer
 from .processes import Worker
-from .sizes import SIZES
+from .sizes import SIZES, batches
 from .turns import ratio, take_turns
 
 TURN = 0.05  # seconds that a turn should last at least
 Way = Callable[[], Any]
+Around = Callable[[], AbstractContextManager]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Trick:
     make: Callable[[], tuple[Way, Way]]
     tolerance: float = 1e-5
     keep: bool = True  # freed memory, as the trainer does
-    limits: tuple[int, int] | None = None  # threads of BLAS before and after; None: as many as the plan has
+    around: tuple[Around, Around] = (nullcontext, nullcontext)  # what either runs in
 
     @property
     def name(self) -> str:
@@ -164,6 +167,19 @@ def product(rows: int, read: int, written: int) -> tuple[Way, Way]:
     return way, way
 
 
+def gradients(size: str) -> tuple[Way, Way]:
+    """The gradients of a step, each op cut for itself or the batch as a whole."""
+    model, (x, y) = decoder(SIZES[size]), next(batches(SIZES[size]))
+    parameters = list(model.parameters())
+
+    def way(add: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+        model.zero_grad()
+        add()
+        return tuple(p.grad.array for p in parameters)
+
+    return partial(way, lambda: model.loss(x, y).backward()), partial(way, lambda: add_gradients(model, x, y, 1))
+
+
 def slip(rows: int = 768, read: int = 128, written: int = 512) -> tuple[Way, Way]:
     """A scale that is a NumPy number of 64 bits makes everything after it float64."""
     x, w = _numbers(rows, read), _numbers(read, written)
@@ -177,6 +193,10 @@ def slip(rows: int = 768, read: int = 128, written: int = 512) -> tuple[Way, Way
 KEPT = Trick("freed memory", "step of laptop", "malloc as it comes", "thresholds raised", lambda: (list, list))  # two processes
 IN_PLACE = ("a new array, then copied", "written into the flat gradient")
 THREADS = ("two threads of BLAS", "one")
+ONE_OR_TWO = (partial(threadpool_limits, 2, user_api="blas"), partial(threadpool_limits, 1, user_api="blas"))
+SHARES = {size: (partial(threads_of_the_trainer, SIZES[size]), partial(threads_of_the_trainer, SIZES[size], by_batch=True))
+          for size in ("laptop", "baby")}  # fmt: skip
+CUT = ("each op cut for itself", "the batch, once")
 TRICKS = [
     Trick("x³", "768 × 512", "np.power(x, 3)", "x * x * x", cube),
     Trick("embedding gradient", "65 rows", "np.add.at", "one-hot product", partial(embedding_gradient, 65)),
@@ -191,9 +211,11 @@ TRICKS = [
     Trick("weight gradient", "baby, 1,536 × 384", *IN_PLACE, partial(written_in_place, 2048, 384, 1536)),
     Trick("a result's array", "768 × 512, malloc as it comes", "a new one", "the same again", reused, keep=False),
     Trick("a result's array", "768 × 512, freed memory kept", "a new one", "the same again", reused),
-    Trick("product", "tiny, 1 million operations", *THREADS, partial(product, 128, 32, 128), limits=(2, 1)),
-    Trick("product", "laptop, 100 million operations", *THREADS, partial(product, 768, 128, 512), limits=(2, 1)),
-    Trick("product", "baby, 2.4 billion operations", *THREADS, partial(product, 2048, 384, 1536), limits=(2, 1)),
+    Trick("product", "tiny, 1 million operations", *THREADS, partial(product, 128, 32, 128), around=ONE_OR_TWO),
+    Trick("product", "laptop, 100 million operations", *THREADS, partial(product, 768, 128, 512), around=ONE_OR_TWO),
+    Trick("product", "baby, 2.4 billion operations", *THREADS, partial(product, 2048, 384, 1536), around=ONE_OR_TWO),
+    Trick("gradients of a step", "laptop, two threads", *CUT, partial(gradients, "laptop"), around=SHARES["laptop"]),
+    Trick("gradients of a step", "baby, two threads", *CUT, partial(gradients, "baby"), around=SHARES["baby"]),
     Trick("layer", "768 × 128 to 512", "one number of float64", "float32", slip, tolerance=1e-4),
 ]
 
@@ -212,7 +234,7 @@ class Pair:
         difference = apart(*(way() for way in ways.values()))
         if not difference <= self.trick.tolerance:
             raise ArithmeticError(f"{self.trick.name}: the two ways differ by {difference:.1e}")
-        around = dict(zip(ways, self._limits()))
+        around = dict(zip(ways, self.trick.around))
 
         def turn(name: str, count: int) -> tuple[float, float]:
             with around[name]():
@@ -226,14 +248,6 @@ class Pair:
         found = take_turns({name: partial(turn, name, count) for name in ways}, rounds, Others([]))
         return {"before": found.wall["before"], "after": found.wall["after"],
                 "cpu before": found.cpu["before"], "cpu after": found.cpu["after"]}  # fmt: skip
-
-    def _limits(self) -> list[Callable[[], AbstractContextManager]]:
-        if self.trick.limits is None:
-            return [nullcontext, nullcontext]
-        from threadpoolctl import ThreadpoolController
-
-        controller = ThreadpoolController()
-        return [partial(controller.limit, limits=count, user_api="blas") for count in self.trick.limits]
 
 
 def apart(a: Any, b: Any) -> float:

@@ -528,9 +528,8 @@ def _(mo, np, ratio, recall):
     _work = {name: 2 * m * k * n for name, (m, k, n) in _sizes.items()}
 
     def _mode(operations):
-        if operations >= threads.LARGE:
-            return "everything in parts, one part a thread"
-        return "the matrix products, as NumPy does it" if operations >= threads.SMALL else "one"
+        most = max(2, int(operations / threads.SHARE))
+        return f"up to {most}, each with some of the sequences" if operations >= threads.SHARE else "one"
 
     _rows = "\n    ".join(f"| {name} | {count / 1e6:,.0f} million | {_mode(count)} |" for name, count in _work.items())
     mo.md(f"""
@@ -541,8 +540,10 @@ def _(mo, np, ratio, recall):
     ## Threads
 
     A matrix product can be shared out among the cores; NumPy's library does so by itself. The threads then wait for each
-    other after every product. For a small one the wait is most of the time. So the engine decides by the largest product of a
-    step:
+    other after every product, and everything between two products is done by one of them. `tinygrad-tf train` shares out the
+    sequences of a batch instead: each thread takes some of them through all layers and back, and the threads meet once, when
+    their gradients are added. What they still share is Python, which one thread runs at a time. So the largest product of a
+    step decides:
 
     | model | operations in its largest product | threads |
     | :-- | --: | :-- |

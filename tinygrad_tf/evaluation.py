@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from .data import IGNORE, Corpus, get_batch, windows
+from .engine import no_grad
 from .generate import evaluating, generate
+from .gradients import kept
 from .parallel import ONE, One
 from .run import Run
+from .threads import count, on_threads
 
 
 def evaluate(model: Any, batches: Iterable[tuple[np.ndarray, np.ndarray]], ranks: One = ONE) -> float:
     """Mean loss in nats per kept target over batches (x, y), without dropout. The model's mode is left as it was.
 
-    Each rank takes some of the batches; the sum is taken in the order of one process, so it is the same number.
+    Each rank takes some of the batches, and each of its threads some of those; the sum is taken in the order of one process, so
+    it is the same number.
     """
+
+    def judge(batch: tuple[np.ndarray, np.ndarray]) -> tuple[float, int]:
+        x, y = batch
+        with no_grad():  # of this thread
+            return model.loss(x, y).item() * kept(y), kept(y)
+
+    own, todo = list[tuple[float, int]](), iter(ranks.deal(batches))
     with evaluating(model):
-        own = [(model.loss(x, y).item() * kept(y), kept(y)) for x, y in ranks.deal(batches)]
-    total, count = 0.0, 0
-    for loss, number in ranks.collect(own):
-        total += loss
-        count += number
-    return total / max(1, count)
-
-
-def kept(y: np.ndarray) -> int:
-    """How many targets count."""
-    return int(np.count_nonzero(y != IGNORE))
+        while some := list(islice(todo, count())):
+            own += on_threads(judge, some)
+    everything = ranks.collect(own)
+    return sum(loss for loss, _ in everything) / max(1, sum(number for _, number in everything))
 
 
 def estimate(run: Run, corpus: Corpus, ranks: One = ONE) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from .engine import mark_written
 from .kernels import fast
 from .optimizer import Flat, Optimizer
-from .threads import in_parts
+from .threads import on_threads
 
 
 def _needless(**switches: Any) -> None:
@@ -205,14 +205,12 @@ class Muon(Optimizer):
             for part, _ in flat.gather():
                 whole = zip(flat.params, flat.parts, strict=True)
                 own = [(p.shape, at) for p, at in whole if part.start <= at.start < part.stop]
-                in_parts(partial(self._move_all, group, flat), own, numbers=part.stop - part.start)
+                on_threads(partial(self._move, group, flat), own)
             mark_written(flat.data)
 
-    def _move_all(self, group: dict[str, Any], flat: Flat, own: list[tuple[tuple[int, ...], slice]]) -> None:
-        for shape, at in own:
-            self._move(group, *(a[at].reshape(shape) for a in (flat.data, flat.grad, *flat.moments.values())))
-
-    def _move(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, v: np.ndarray) -> None:
+    def _move(self, group: dict[str, Any], flat: Flat, own: tuple[tuple[int, ...], slice]) -> None:
+        shape, at = own
+        p, g, v = (a[at].reshape(shape) for a in (flat.data, flat.grad, *flat.moments.values()))
         v *= group["momentum"]
         v += g * (1 - group["momentum"])
         u = g * (1 - group["momentum"]) + v * group["momentum"] if group["nesterov"] else v

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
@@ -14,19 +14,25 @@ from typing import Any
 
 SMALL = 64_000_000  # operations of one product, multiplications and additions
 LARGE = 400_000_000
+SHARE = 50_000_000  # of the largest product of a whole batch, for each thread that takes some of its sequences
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def threads_for(operations: float) -> AbstractContextManager:
+def threads_for(operations: float, by_batch: bool = False) -> AbstractContextManager:
     """A block of work whose largest products have about this many operations.
 
     Small ones run on one thread: two wait for each other after every product. For a small one that wait is most of the time,
     and when another program holds one of the cores it is nearly all of it. Whoever sets one of VARIABLES has decided already.
     With large ones everything else is large too and runs in `parts`. In between NumPy does as it always does.
+
+    `by_batch`: the work hands whole sequences to `on_threads`, as `gradients.py` does. Threads then wait for each other once,
+    and for Python, of which one thread runs at a time: so two are worth it from SHARE on, and more of them with more to do.
     """
+    if by_batch and operations >= SHARE:
+        return parts(max(2, int(operations / SHARE)))
     if operations >= LARGE:
         return parts()
-    if operations >= SMALL or any(os.environ.get(name) for name in VARIABLES):
+    if (operations >= SMALL and not by_batch) or any(os.environ.get(name) for name in VARIABLES):
         return nullcontext()
     from threadpoolctl import threadpool_limits
 
@@ -45,8 +51,8 @@ _turn = Lock()  # held while parts run: work within work is not cut again, nor i
 
 
 @contextmanager
-def parts() -> Iterator[None]:
-    """Inside, `in_parts` uses as many threads as products had outside, and each product only the thread that calls it.
+def parts(most: int | None = None) -> Iterator[None]:
+    """Inside, `in_parts` and `on_threads` use as many threads as products had outside, or `most`, and each product only one.
 
     Mixing the two would spoil both: after a product OpenBLAS's threads wait for the next one for a tenth of a second without
     leaving their cores, and whatever else is to run there gets half of one. Here they are never called. For all threads of the
@@ -59,14 +65,15 @@ def parts() -> Iterator[None]:
     from threadpoolctl import ThreadpoolController
 
     blas = ThreadpoolController().select(user_api="blas")
-    count = min([library.num_threads for library in blas.lib_controllers], default=1)
+    number = min([library.num_threads for library in blas.lib_controllers], default=1)
+    number = number if most is None else min(number, most)
     tasks: SimpleQueue = SimpleQueue()
     one = partial(blas.limit, limits=1)
-    helpers = [Thread(target=_help, args=(tasks, one), daemon=True) for _ in range(count - 1)]
+    helpers = [Thread(target=_help, args=(tasks, one), daemon=True) for _ in range(number - 1)]
     with one():
         for helper in helpers:
             helper.start()
-        _tasks, _count = tasks, count
+        _tasks, _count = tasks, number
         try:
             yield
         finally:
@@ -82,13 +89,18 @@ def _help(tasks: SimpleQueue, one: Callable) -> None:
     """A helping thread: do what comes, say how it ended."""
     one()  # some libraries keep a number of threads for each thread that calls them
     while task := tasks.get():
-        context, work, part, done = task
+        context, work, done = task
         try:
-            context.run(work, *part)
+            context.run(work)
             done.put(None)
         except BaseException as error:
             done.put(error)
-        del task, context, work, part, done  # and the arrays that they hold
+        del task, context, work, done  # and the arrays that they hold
+
+
+def count() -> int:
+    """How many threads `on_threads` would use."""
+    return 1 if _turn.locked() else _count
 
 
 def worth(rows: int, numbers: int) -> bool:
@@ -102,25 +114,41 @@ def in_parts(work: Callable[..., Any], *whole: Any, numbers: int) -> None:
     What work writes must not depend on where the cuts are. `numbers` is how many it goes through.
     """
     rows = len(whole[0])
-    if not worth(rows, numbers) or not _turn.acquire(blocking=False):
+    if not worth(rows, numbers):
         work(*whole)
         return
+    grain = GRAIN if rows >= 2 * GRAIN * _count else 1
+    cuts = [rows * i // _count // grain * grain for i in range(_count)] + [rows]
+    on_threads(lambda part: work(*[a[part] for a in whole]), [slice(*pair) for pair in pairwise(cuts)])
+
+
+def on_threads(work: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
+    """[work(item) for item in items], where each thread takes the next item as soon as it has done one.
+
+    Inside `parts`; elsewhere, and within such work, one after the other.
+    """
+    if len(items) < 2 or _count < 2 or not _turn.acquire(blocking=False):
+        return [work(item) for item in items]
     try:
         if _tasks is None:  # the block has just ended, in another thread
-            work(*whole)
-            return
-        grain = GRAIN if rows >= 2 * GRAIN * _count else 1
-        cuts = [rows * i // _count // grain * grain for i in range(_count)] + [rows]
-        first, *others = [[a[start:stop] for a in whole] for start, stop in pairwise(cuts)]
+            return [work(item) for item in items]
+        results, todo = [None] * len(items), iter(range(len(items)))
+
+        def some() -> None:
+            for i in todo:
+                results[i] = work(items[i])
+
         done: SimpleQueue = SimpleQueue()
-        for part in others:
-            _tasks.put((copy_context(), work, part, done))  # the context holds np.errstate
+        helpers = min(_count, len(items)) - 1
+        for _ in range(helpers):
+            _tasks.put((copy_context(), some, done))  # the context holds np.errstate
         try:
-            work(*first)
+            some()
         finally:
-            errors = [error for error in [done.get() for _ in others] if error is not None]
+            errors = [error for error in [done.get() for _ in range(helpers)] if error is not None]
         if errors:
             raise errors[0]
+        return results
     finally:
         _turn.release()
 

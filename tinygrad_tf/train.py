@@ -18,7 +18,8 @@ import numpy as np
 
 from .checkpoint import write_atomically
 from .data import NAMED, Corpus, get_batch, load_corpus
-from .evaluation import estimate, evaluate_all, kept, write_sample
+from .evaluation import estimate, evaluate_all, write_sample
+from .gradients import add_gradients
 from .memory import keep_freed_memory
 from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine, warmup_linear
@@ -82,20 +83,6 @@ def _due(step: int, every: int) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ what the loop uses
-
-
-def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float:
-    """x, y (B, T) -> mean loss   adds the gradients of the whole batch, computed in `parts` slices of it.
-
-    Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
-    A step draws all its sequences at once: there is no incomplete window.
-    """
-    total, number = 0.0, max(1, kept(y))
-    for x_part, y_part in zip(np.array_split(x, parts), np.array_split(y, parts)):
-        loss = model.loss(x_part, y_part) * (kept(y_part) / number)
-        loss.backward()
-        total += loss.item()
-    return total
 
 
 @contextmanager
@@ -236,7 +223,7 @@ def _at_work(c: TrainConfig, ranks: One) -> Iterator[threading.Event]:
     keep_freed_memory()
     product = 2 * c.batch_size // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of a block's largest one
     # Where a number becomes infinite the loop says so; NumPy need not.
-    with interruptible() as asked, threads_for(product), np.errstate(all="ignore"):
+    with interruptible() as asked, threads_for(product, by_batch=True), np.errstate(all="ignore"):
         yield asked
 
 

@@ -237,6 +237,32 @@ def test_how_many_operations_get_what(monkeypatch):
             middle = threads._count, set(limits())
         with threads.threads_for(threads.SMALL - 1):
             small = threads._count, set(limits())
+        by_batch = []
+        for operations in (threads.SHARE - 1, threads.SHARE, 2 * threads.SHARE, 3 * threads.SHARE):
+            with threads.threads_for(operations, by_batch=True):
+                by_batch.append(threads.count())
     assert large in (1, 2)
     assert middle[0] == small[0] == 1
     assert small[1] <= {1}
+    assert by_batch == [1, large, large, large]
+    with threadpool_limits(5, user_api="blas"), threads.threads_for(3 * threads.SHARE, by_batch=True):
+        assert threads.count() == (1 if large == 1 else 3)
+
+
+def test_each_thread_takes_the_next_item_and_the_results_keep_their_order():
+    names, slow = [], threading.Event()
+
+    def work(item):
+        if item == 0:
+            assert slow.wait(60)
+        names.append(threading.current_thread().name)
+        if item == 5:
+            slow.set()
+        return item * item
+
+    with parts(2):
+        assert threads.on_threads(work, range(6)) == [0, 1, 4, 9, 16, 25]  # item 0 ends only after all others were begun
+        assert threads.on_threads(work, []) == []
+    assert len(set(names)) == 2
+    slow.set()
+    assert threads.on_threads(work, range(3)) == [0, 1, 4]

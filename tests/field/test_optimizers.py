@@ -6,9 +6,9 @@ import pytest
 from tinygrad_tf import Tensor, nn, optim
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
+from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.optim import Optimizer
-from tinygrad_tf.train import add_gradients
 
 
 @pytest.mark.parametrize("make", [optim.Adam, lambda p, lr: optim.AdamW(p, lr, weight_decay=0)], ids=["Adam", "AdamW"])

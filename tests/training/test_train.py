@@ -10,18 +10,20 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from tinygrad_tf import checkpoint, report
+from tinygrad_tf import checkpoint, report, threads
 from tinygrad_tf import train as training
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.generate import generate
+from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.run import Run, load_model
 from tinygrad_tf.runfolder import CHECKPOINT, METRICS, RunError, locked
 from tinygrad_tf.settings import TrainConfig
 from tinygrad_tf.text import Vocabulary
-from tinygrad_tf.train import add_gradients, resume, train
+from tinygrad_tf.train import resume, train
 
 QUIET = report.Progress
 
@@ -75,6 +77,19 @@ def test_CK_02_with_accumulation_and_either_optimizer(tmp_path, small, optimizer
     config = small(grad_accum=2, n_kv_head=1, tied=False, optimizer=optimizer)
     straight, stopped = straight_and_stopped(tmp_path, config, [7])
     assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
+
+
+def test_CK_02_on_two_threads_that_share_each_batch(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(threads, "SHARE", 1)
+    counts = []
+    real = training.add_gradients
+    monkeypatch.setattr(training, "add_gradients", lambda *batch: counts.append(threads.count()) or real(*batch))
+    with threadpool_limits(2, user_api="blas"):
+        straight, stopped = straight_and_stopped(tmp_path, small(dropout=0.2), [4])
+    assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
+    if set(counts) == {1}:
+        pytest.skip("nothing here tells NumPy's products how many threads to use")
+    assert set(counts) == {2}
 
 
 SHAPES = {

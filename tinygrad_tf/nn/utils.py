@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from ..tensor import Tensor
+from ..threads import in_parts
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> float:
@@ -17,12 +19,21 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> f
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     grads = [p.grad.array for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum([float(np.vdot(g, g)) for g in grads]))
+    squares, size = np.empty(len(grads)), sum([g.size for g in grads])
+    in_parts(_measure, grads, squares, numbers=size)
+    norm = math.sqrt(squares.sum())
     if math.isfinite(norm) and norm > max_norm:
-        scale = float(max_norm / (norm + 1e-6))  # a Python number leaves the dtype of g as it is
-        for g in grads:
-            g *= scale
+        in_parts(partial(_scale, float(max_norm / (norm + 1e-6))), grads, numbers=size)
     return norm
+
+
+def _measure(grads: list[np.ndarray], squares: np.ndarray) -> None:
+    squares[:] = [np.vdot(g, g) for g in grads]
+
+
+def _scale(factor: float, grads: list[np.ndarray]) -> None:
+    for g in grads:
+        g *= factor  # a Python number leaves the dtype of g as it is
 
 
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float) -> None:

@@ -1,0 +1,73 @@
+"""The gradients of a batch, slice by slice: one after the other to save memory, one on each thread to save time."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from .data import IGNORE
+from .engine import state
+from .higher import grad
+from .random import apart, catch_up
+from .tensor import Tensor
+from .threads import count, in_parts, on_threads
+
+
+def kept(y: np.ndarray) -> int:
+    """How many targets count."""
+    return int(np.count_nonzero(y != IGNORE))
+
+
+def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float:
+    """x, y (B, T) -> mean loss   adds the gradients of the whole batch, computed in `parts` slices of it.
+
+    Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
+    A step draws all its sequences at once: there is no incomplete window. Inside `threads.parts` a slice is divided again,
+    among the threads.
+    """
+    number = max(1, kept(y))
+    return sum(_add(model, *part, number) for part in zip(np.array_split(x, parts), np.array_split(y, parts), strict=True))
+
+
+def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
+    """One slice. Threads that share its sequences go through all layers without waiting for each other.
+
+    To divide every op among them instead takes longer: each op waits for the slower half, and Python for both. Dropout is drawn
+    for each share from a part of the stream that is its own, so with another number of threads the zeros fall elsewhere.
+    """
+    shares = min(count(), len(x))
+    parameters = [p for p in model.parameters() if p.requires_grad] if shares > 1 else []
+    if shares < 2 or state.observer is not None or any(p.hooks for p in parameters):
+        loss = _loss(model, x, y, number)
+        loss.backward()
+        return loss.item()
+
+    def share(i: int) -> tuple[float, list[Any], Any]:
+        with apart(i) as copies:
+            loss = _loss(model, xs[i], ys[i], number)
+            return loss.item(), [g if g is None else g.array for g in grad(loss, parameters, allow_unused=True)], copies
+
+    xs, ys = np.array_split(x, shares), np.array_split(y, shares)
+    losses, gradients, copies = zip(*on_threads(share, range(shares)), strict=True)
+    catch_up(copies[0])
+    in_parts(_give, parameters, *gradients, numbers=sum(p.numel() for p in parameters))
+    return sum(losses)
+
+
+def _loss(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> Tensor:
+    return model.loss(x, y) * (kept(y) / number)
+
+
+def _give(parameters: list[Tensor], *gradients: list[np.ndarray | None]) -> None:
+    """Add to each parameter's gradient what every share has for it."""
+    for p, *given in zip(parameters, *gradients, strict=True):
+        found = [g for g in given if g is not None]
+        if not found:
+            continue
+        total = reduce(np.add, found) if len(found) > 1 else found[0].copy()  # in memory of its own: rules may share arrays
+        if p.grad is None:
+            p.grad = Tensor(total)
+        else:
+            p.grad.array += total
