@@ -202,15 +202,14 @@ class Muon(Optimizer):
 
     def step(self) -> None:
         for group, flat in self._checked():
-            for part, _ in flat.gather():
-                whole = zip(flat.params, flat.parts, strict=True)
-                own = [(p.shape, at) for p, at in whole if part.start <= at.start < part.stop]
-                on_threads(partial(self._move, group, flat), own)
+            flat.adopt()
+            on_threads(partial(self._move, group, flat), [i for i, p in enumerate(flat.params) if p.grad is not None])
             mark_written(flat.data)
 
-    def _move(self, group: dict[str, Any], flat: Flat, own: tuple[tuple[int, ...], slice]) -> None:
-        shape, at = own
-        p, g, v = (a[at].reshape(shape) for a in (flat.data, flat.grad, *flat.moments.values()))
+    def _move(self, group: dict[str, Any], flat: Flat, i: int) -> None:
+        flat.steps[i] += 1
+        p, g = flat.params[i].array, flat.params[i].grad.array
+        v = flat.moments["momentum_buffer"][flat.parts[i]].reshape(p.shape)
         v *= group["momentum"]
         v += g * (1 - group["momentum"])
         u = g * (1 - group["momentum"]) + v * group["momentum"] if group["nesterov"] else v

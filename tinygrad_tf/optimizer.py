@@ -1,13 +1,14 @@
 """What every optimizer is: parameters in groups, their state, and steps over all of them at once.
 
-The parameters of a group are moved into one flat array, and so are their gradients and moments at each step: an update is
-then a few passes over one array in pieces that fit the cache, whatever the number of parameters. Each parameter remains a
-view of its part, under its own name and shape.
+The parameters of a group are moved into one flat array, and so are their moments: an update is then a few passes over one array
+in pieces that fit the cache, whatever the number of parameters; gradients are brought in piece by piece. Each parameter remains
+a view of its part, under its own name and shape.
 """
 
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -19,20 +20,20 @@ from .engine import mark_written
 from .tensor import Tensor
 from .threads import in_parts
 
-PIECE = 1 << 16  # elements updated at a time: parameter, gradient, moments and scratch together fit a core's cache
+PIECE = 1 << 16  # elements updated at a time: parameter, gradient and moments together fit a core's cache
 
 
 class Flat:
-    """The parameters of one group as one array, their gradients as another, and an array for each moment."""
+    """The parameters of one group as one array, and an array for each moment."""
 
     def __init__(self, params: list[Tensor], moments: tuple[str, ...]):
         dtypes = {p.dtype for p in params}
         if len(dtypes) != 1:
             raise ValueError(f"the parameters of one group must have one dtype, not {', '.join(sorted(map(str, dtypes)))}")
-        ends = np.cumsum([p.numel() for p in params]).tolist()
-        self.parts = [slice(end - p.numel(), end) for p, end in zip(params, ends, strict=True)]
+        self.ends = np.cumsum([p.numel() for p in params]).tolist()
+        self.parts = [slice(end - p.numel(), end) for p, end in zip(params, self.ends, strict=True)]
         self.params, self.steps = params, [0] * len(params)
-        self.data, self.grad, *rest = (np.zeros(ends[-1], params[0].dtype) for _ in range(2 + len(moments)))
+        self.data, *rest = (np.zeros(self.ends[-1], params[0].dtype) for _ in range(1 + len(moments)))
         self.moments = dict(zip(moments, rest, strict=True))
         self.views: list[Any] = [None] * len(params)
         self.adopt()
@@ -52,13 +53,12 @@ class Flat:
             if p.grad is not None and p.grad.array.shape != p.array.shape:
                 raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
 
-    def gather(self) -> Iterator[tuple[slice, int]]:
-        """Bring in the gradients; yield (part of the flat arrays, its step count, from 1) for all that have one.
+    def runs(self) -> Iterator[tuple[slice, int]]:
+        """(part of the flat arrays, its step count, from 1) for all parameters that have a gradient.
 
         Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
         """
         self.adopt()
-        in_parts(self._copy, self.params, self.parts, numbers=self.grad.size)
         start, stop, count = 0, 0, 0
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
             if p.grad is None:
@@ -72,10 +72,14 @@ class Flat:
         if stop > start:
             yield slice(start, stop), count
 
-    def _copy(self, params: list[Tensor], parts: list[slice]) -> None:
-        for p, part in zip(params, parts, strict=True):
-            if p.grad is not None:
-                self.grad[part] = p.grad.array.reshape(-1)
+    def gradient(self, start: int, stop: int, out: np.ndarray) -> np.ndarray:
+        """The gradients of the elements from start to stop, which all have one, copied to the front of `out`."""
+        at, i = start, bisect_right(self.ends, start)
+        while at < stop:
+            first, end = self.parts[i].start, min(self.ends[i], stop)
+            out[at - start : end - start] = self.params[i].grad.array.reshape(-1)[at - first : end - first]
+            at, i = end, i + 1
+        return out[: stop - start]
 
 
 class Optimizer:
@@ -129,15 +133,17 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         for group, flat in self._checked():
-            for part, count in flat.gather():
-                work = partial(self._in_pieces, group, count)
-                arrays = [a[part] for a in (flat.data, flat.grad, *flat.moments.values())]
-                in_parts(work, *arrays, numbers=arrays[0].size)
+            for part, count in flat.runs():
+                places = range(part.start, part.stop)
+                in_parts(partial(self._in_pieces, group, flat, count), places, numbers=len(places))
             mark_written(flat.data)
 
-    def _in_pieces(self, group: dict[str, Any], step: int, *arrays: np.ndarray) -> None:
-        for at in range(0, arrays[0].size, PIECE):
-            self.update(group, step, *[a[at : at + PIECE] for a in arrays])
+    def _in_pieces(self, group: dict[str, Any], flat: Flat, step: int, places: range) -> None:
+        scratch = np.empty(min(PIECE, len(places)), flat.data.dtype)
+        for start in range(places.start, places.stop, PIECE):
+            stop = min(start + PIECE, places.stop)
+            g = flat.gradient(start, stop, scratch)
+            self.update(group, step, flat.data[start:stop], g, *[m[start:stop] for m in flat.moments.values()])
 
     def _checked(self) -> list[tuple[dict[str, Any], Flat]]:
         """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
