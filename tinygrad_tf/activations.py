@@ -15,6 +15,7 @@ from .kernels import fast
 from .threads import in_parts
 
 PIECE = 1 << 16  # numbers
+KEEP = 1 << 20  # numbers up to which GELU keeps P for backward: beyond, memory counts for more than the 3 % of a step that it saves
 
 
 def _in_pieces(formula, *arrays):
@@ -46,7 +47,7 @@ def gelu(x):
     dx = g * (P(x) + x * p(x)), p the density.
     """
     y = _blank(x)
-    below = np.empty(0, x.dtype) if gelu_value.in_use(x) else _blank(x)  # the kernel computes P anew: there is less to keep
+    below = np.empty(0, x.dtype) if x.size > KEEP or gelu_value.in_use(x) else _blank(x)  # P, or nothing: it is computed again
 
     def rule(g):
         d = _blank(x)
@@ -59,8 +60,9 @@ def gelu(x):
 
 @fast
 def gelu_value(x, below, y):
-    special.normal_below(x, out=below)
-    np.multiply(x, below, out=y)
+    p = below if below.size else y
+    special.normal_below(x, out=p)
+    np.multiply(x, p, out=y)
 
 
 @fast
@@ -70,7 +72,7 @@ def gelu_slope(g, x, below, d):
     np.exp(d, out=d)
     d *= x
     d *= 1 / math.sqrt(2 * math.pi)
-    d += below
+    d += below if below.size else special.normal_below(x)
     d *= g
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tinygrad_tf import special, tensor
+from tinygrad_tf import Tensor, activations, grad, special, tensor
 from tinygrad_tf.activations import gelu
 
 EDGES = [0.0, -0.0, 1e-300, -1e-9, 5e-5, -38.4, 38.4, 1e5, -1e5, math.inf, -math.inf]
@@ -92,3 +92,19 @@ def test_gelu_at_zero_is_zero_with_slope_one_half():
         y.backward()
         assert y.item() == 0
         assert x.grad.item() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_large_gelu_keeps_its_input_alone_and_gives_the_same_bits(monkeypatch, dtype):
+    x = Tensor(np.linspace(-8, 8, 321).astype(dtype), requires_grad=True)
+    found = []
+    for most in (activations.KEEP, 320):
+        monkeypatch.setattr(activations, "KEEP", most)
+        y = activations.gelu(x)
+        kept = [array for array in y.node.kept() if array.size]
+        assert [array is x.array for array in kept].count(True) == 1
+        if most == 320:
+            assert len(kept) == 1
+        found.append((y.array, grad(y.sum(), x)[0].array))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
