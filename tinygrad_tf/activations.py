@@ -15,7 +15,7 @@ from .kernels import fast
 from .threads import in_parts
 
 PIECE = 1 << 16  # numbers
-KEEP = 1 << 20  # numbers up to which GELU keeps P for backward: beyond, memory counts for more than the 3 % of a step that it saves
+KEEP = 1 << 20  # numbers up to which GELU keeps P for backward: beyond, memory counts for more than 3 % of a step
 
 
 def _in_pieces(formula, *arrays):
