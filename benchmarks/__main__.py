@@ -12,13 +12,32 @@ from typing import Annotated, Any
 
 import typer
 
+from tinygrad_tf.kernels import INSTALL
+
 from . import crossover, growth, imports, lengths, machine, measure, recomputation, report, results, tables, targets, tricks
-from .processes import WorkerError
+from .command import run
 from .sizes import SIZES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 TEMPERATURES = (0.0, 0.8)
 ASKED_FOR = ("profile", "crossover", "tricks")  # not part of `all`
+PAIRS = 10
+USES = {  # the options that say how it is measured; others are refused
+    "all": "size threads kernels pairs patience",
+    "steps": "size threads kernels pairs patience",
+    "ops": "threads kernels pairs patience",
+    "generation": "size threads kernels pairs patience",
+    "attention": "threads kernels pairs patience",
+    "imports": "kernels pairs patience",
+    "memory": "size threads kernels pairs",
+    "growth": "threads kernels pairs patience",
+    "recomputation": "threads kernels pairs patience",
+    "drawing": "size threads kernels pairs patience",
+    "profile": "size threads kernels shapes",
+    "crossover": "pairs",
+    "tricks": "threads pairs patience",
+    "report": "check",
+}
 
 
 class What(StrEnum):
@@ -57,13 +76,14 @@ def main(
                                               "tables of README.md and notes.md from result files.")] = What.all,
     files: Annotated[list[Path] | None, typer.Argument(help="report: the result files; without, those in benchmarks/results.",
                                                        show_default=False)] = None,
-    size: Annotated[SizeName, typer.Option(help="Size of the model and its batch.")] = SizeName.all,
+    size: Annotated[SizeName, typer.Option(help="Size of the model and its batch, in steps, generation, memory, drawing and "
+                                                "profile.")] = SizeName.all,
     threads: Annotated[list[int] | None, typer.Option(help="Threads that each framework may use; given twice, steps and "
                                                            "generation with both, the rest with the first.  [default: 2, 1]",
                                                       min=1, show_default=False)] = None,
     kernels: Annotated[Kernels | None, typer.Option(help="Our kernels; both: ours stands twice in each table.  "
                                                          "[default: both if numba is installed]", show_default=False)] = None,
-    pairs: Annotated[int, typer.Option(help="Turns for each framework.", min=1)] = 10,
+    pairs: Annotated[int, typer.Option(help="Turns for each framework.", min=1)] = PAIRS,
     patience: Annotated[float, typer.Option(help="Seconds that each measurement may wait for other programs to be quiet.",
                                             min=0)] = 0,
     shapes: Annotated[bool, typer.Option("--shapes", help="profile: one line for each shape of an op's inputs.")] = False,
@@ -75,6 +95,9 @@ def main(
                                         )] = False,
 ) -> None:  # fmt: skip
     """Measure tinygrad_tf beside PyTorch eager, in alternating turns."""
+    given = {"size": size is not SizeName.all, "threads": threads, "kernels": kernels, "pairs": pairs != PAIRS, "json": to,
+             "patience": patience, "shapes": shapes, "add": add, "check": check}  # fmt: skip
+    _refuse_what_changes_nothing(what, [name for name, value in given.items() if value])
     _refuse_bad_places(what, files, to, add, drawn)
     if what is What.report:
         raise typer.Exit(report.main(files or [], check, drawn))
@@ -104,6 +127,13 @@ def main(
             print(path)
 
 
+def _refuse_what_changes_nothing(what: What, given: list[str]) -> None:
+    for name in given:
+        users = [user for user, names in USES.items() if name in names.split()] or [user for user in USES if user != "report"]
+        if what not in users:
+            raise typer.BadParameter(f"{what} does not use it; it goes with {', '.join(users)}", param_hint=f"--{name}")
+
+
 def _refuse_bad_places(what: What, files: list[Path] | None, to: Path | None, add: bool, drawn: Path | None) -> None:
     if files and what is not What.report:
         raise typer.BadParameter(f"{what} takes no files; report does", param_hint="FILES")
@@ -120,7 +150,7 @@ def _kernels(asked: Kernels | None) -> tuple[str, ...]:
     if asked is None:
         return here
     if asked is not Kernels.numpy and "numba" not in here:
-        raise typer.BadParameter("numba is not installed: pip install -e '.[fast]'", param_hint="--kernels")
+        raise typer.BadParameter(f"numba is not installed: {INSTALL}", param_hint="--kernels")
     return ("numpy", "numba") if asked is Kernels.both else (asked.value,)
 
 
@@ -172,11 +202,4 @@ def _drawing(sizes: list[str], plan: measure.Plan) -> Iterable[dict]:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except results.UnreadableResults as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except (WorkerError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+    sys.exit(run(app, "benchmarks", sys.argv[1:]))

@@ -15,10 +15,9 @@ import typer
 from tinygrad_tf.data import SHAKESPEARE, SHAKESPEARE_SHA256, Corpus, load_corpus
 from tinygrad_tf.kernels import IN_USE
 from tinygrad_tf.settings import PRESETS
-from tinygrad_tf.text import TextError
 
-from . import contest_report, machine
-from .processes import Worker, WorkerError
+from . import command, contest_report, machine
+from .processes import Worker
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 DATA = "TINYGRAD_TF_TEST_DATA"
@@ -127,26 +126,7 @@ def _is_shakespeare(corpus: Corpus) -> bool:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; its exit status. A mistake is one line on stderr and status 2."""
-    UsageError: Any = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
-    status = 2
-    try:
-        with typer.main.get_command(app).make_context("benchmarks.contest", arguments) as context:
-            context.command.invoke(context)
-        return 0
-    except typer.Exit as done:  # after --help
-        return done.exit_code
-    except KeyboardInterrupt:
-        message, status = "interrupted", 130
-    except UsageError as error:
-        message = error.format_message()
-    except TextError as error:
-        message = str(error)
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror or error}"
-    except WorkerError as error:
-        message, status = str(error), 1
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    return status
+    return command.run(app, "benchmarks.contest", arguments)
 
 
 if __name__ == "__main__":

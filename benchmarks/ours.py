@@ -14,6 +14,7 @@ from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.utils import clip_grad_norm_
+from tinygrad_tf.replay import replaying
 from tinygrad_tf.threads import VARIABLES, threads_for
 
 from . import memory
@@ -60,7 +61,8 @@ class Training:
 
     def once(self) -> float:
         ids, targets = next(self.batches)
-        loss = add_gradients(self.model, ids, targets, 1)
+        with replaying():
+            loss = add_gradients(self.model, ids, targets, 1)
         clip_grad_norm_(self.parameters, CLIP)
         self.optimizer.step()
         self.optimizer.zero_grad()

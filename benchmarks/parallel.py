@@ -238,7 +238,7 @@ def measure(rounds: int = 8) -> None:
 
 def main(arguments: list[str]) -> None:
     match arguments:
-        case ["worker", name, batch, parallel]:
+        case ["worker", name, batch, parallel] if name in PRESETS and batch.isdecimal():
             worker(name, int(batch), parallel == "1")
         case ["measure"]:
             measure()
@@ -248,8 +248,10 @@ def main(arguments: list[str]) -> None:
             numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
             PAGE.write_text(page(numbers), encoding="utf-8")
             draw(numbers, FIGURE)
+            print(f"{PAGE.name} and {FIGURE.name} are written anew")
         case _:
-            sys.exit("python -m benchmarks.parallel [measure]")
+            print(f"error: benchmarks.parallel takes the word measure or none, not {' '.join(arguments)}", file=sys.stderr)
+            sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 
 from tinygrad_tf.engine import registry
 from tinygrad_tf.nn.utils import clip_grad_norm_
+from tinygrad_tf.replay import replaying
 
 from .ours import Training
 from .sizes import CLIP
@@ -45,20 +46,23 @@ class Stopwatch:
 def timed_ops(forward: Stopwatch, backward: Stopwatch, shapes: bool) -> Iterator[None]:
     """Put every op's NumPy function behind a stopwatch, and take it away again.
 
-    The function is a free variable of the op that `@op` made: that variable is exchanged, so nothing else changes.
+    The function is a free variable of the op that `@op` made: that variable is exchanged, and `raw`, which `replay` calls, so
+    nothing else changes. What `replay` adds to the ops that it runs is of the tape.
     """
     changed = []
     for name, op in registry.items():
+        if name == "replay":
+            continue
         cells = [cell for cell in op.__closure__ if cell.cell_contents is op.raw]
         if not cells:
             raise RuntimeError(f"the op {name} does not hold its function as a free variable; profile.py relies on it")
-        changed.append((cells[0], op.raw))
-        cells[0].cell_contents = _watched(name, op.raw, forward, backward, shapes)
+        changed.append((op, cells[0], op.raw))
+        op.raw = cells[0].cell_contents = _watched(name, op.raw, forward, backward, shapes)
     try:
         yield
     finally:
-        for cell, function in changed:
-            cell.cell_contents = function
+        for op, cell, function in changed:
+            op.raw = cell.cell_contents = function
 
 
 def _watched(name: str, function: Callable, forward: Stopwatch, backward: Stopwatch, shapes: bool) -> Callable:
@@ -91,7 +95,7 @@ class Profile(Training):
         steps = max(3, round(seconds / (clock() - start)))
         self.steps = 2 + steps
         forward, backward, parts = Stopwatch(clock), Stopwatch(clock), Stopwatch(clock)
-        with timed_ops(forward, backward, shapes):
+        with timed_ops(forward, backward, shapes), replaying():
             start = clock()
             for _ in range(steps):
                 self._step(parts)

@@ -22,7 +22,7 @@ SIZES = {"tiny": "2 layers, width 32, 8 × 16 tokens", "laptop": "4 layers, widt
 
 
 def main(files: list[Path], check: bool = False, figures: Path | None = None) -> int:
-    """Write both pages anew, or with `check` say whether that would change them (status 1); draw if there is a folder.
+    """Write both pages anew, or with `check` say whether that would change them (then status 1); draw if there is a folder.
 
     A page for which these files hold nothing stays as it is.
     """
@@ -38,6 +38,8 @@ def main(files: list[Path], check: bool = False, figures: Path | None = None) ->
         elif new != text:
             page.write_text(new, encoding="utf-8", newline="\n")
             print(f"{page.name} is written anew")
+        else:
+            print(f"{page.name} shows these results")
     if figures is not None and runs:
         from .figures import write
 

@@ -37,4 +37,7 @@ def main(name: str, options: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3 or "." not in sys.argv[1] or not sys.argv[2].startswith("{"):
+        print(f"error: this is started by the other commands, as {(__doc__ or '').splitlines()[2].strip()}", file=sys.stderr)
+        sys.exit(2)
     main(*sys.argv[1:])

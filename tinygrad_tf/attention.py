@@ -64,10 +64,17 @@ def attend_back(g, q, k, v, how, scale, dropout, seed, saved, out):
     (b, h, t, d), (_, groups, s, e) = q.shape, v.shape
     scale = q.dtype.type(1 / math.sqrt(d) if scale is None else scale)
     dq = _like(b, h, t, d, q.dtype)
-    dk, dv = _like(b, groups, s, d, q.dtype, np.zeros), _like(b, groups, s, e, q.dtype, np.zeros)
-    dbias = None if how[0] is None else np.zeros(how[0].shape, how[0].dtype)
     chunks, widest, keep, kept = saved
+    alone = len(chunks[0]) == 1 and widest == s if chunks else False  # the blocks of queries share no keys
+    dk, dv = (_like(b, groups, s, width, q.dtype, np.empty if alone else np.zeros) for width in (d, e))
+    dbias = None if how[0] is None else np.zeros(how[0].shape, how[0].dtype)
     each = h // groups
+
+    def add(total, at, of, keys, part):
+        if alone:
+            total[at, of] = part
+        else:
+            total[at, of, keys] += part
 
     def look_back(number, at, of, rows, keys):
         place = (at, _heads(of, each), rows, keys)
@@ -78,14 +85,14 @@ def attend_back(g, q, k, v, how, scale, dropout, seed, saved, out):
             logs, w = w, _scores(qs, ks, how, place)
             weigh_again(*_band(how, rows, keys), _flat(logs), _flat(w))
         left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
-        dv[at, of, keys] += _over_group(np.matmul(w if left is None else w * left, gs))
+        add(dv, at, of, keys, _over_group(np.matmul(w if left is None else w * left, gs)))
         ds = np.matmul(vs, gs.swapaxes(-1, -2))
         if left is not None:
             ds *= left
         slope(_flat(np.vecdot(gs, _grouped(out[place[:3]], each))[..., None, :]), _flat(w), _flat(ds))
         if dbias is not None:
             _add_part(dbias, ds.reshape(ds.shape[0], ds.shape[1] * each, *ds.shape[-2:]).swapaxes(-1, -2), place)
-        dk[at, of, keys] += _over_group(np.matmul(ds, qs))
+        add(dk, at, of, keys, _over_group(np.matmul(ds, qs)))
         dqs = np.matmul(ds.swapaxes(-1, -2), ks, out=_grouped(dq[place[:3]], each))
         dqs *= scale
 
@@ -112,6 +119,7 @@ def dropped_everywhere(b, h, groups, t, s, band, block, p, seed, dtype):
 Block = tuple[int, slice, slice, slice, slice]  # its number, batch entries, key and value heads, queries, keys
 
 
+@lru_cache(256)
 def _chunks(b, h, groups, t, s, band, block) -> tuple[list[list[Block]], int]:
     """Chunks of batch entries, or of heads where one entry is large: for each its blocks, and which keys these may look at.
 
@@ -179,11 +187,11 @@ def weigh(lowest, highest, logs, w):
     _hide(lowest, highest, w)
     n = w.shape[1]
     top = np.maximum.reduce(w, axis=1, keepdims=True) if n else np.zeros_like(logs)
-    top[top == -np.inf] = 0  # a query that may look nowhere
+    np.copyto(top, 0, where=top == -np.inf)  # a query that may look nowhere
     w -= top
     np.exp(w, out=w)
     total = np.ones((1, n), w.dtype) @ w
-    total[total == 0] = 1
+    np.maximum(total, 1, out=total)  # the largest adds 1; of a query that may look nowhere all add 0
     w /= total
     np.add(top, np.log(total), out=logs)
 

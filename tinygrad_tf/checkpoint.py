@@ -91,8 +91,9 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:  # checks every offset against the file's size first
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()} if KEY in metadata else {}
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such checkpoint") from None
+    except FileNotFoundError:  # also where it may not be read
+        found = "it may not be read; change its permissions" if Path(path).exists() else "no such checkpoint"
+        raise CheckpointError(f"{path}: {found}") from None
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError, KeyError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path}: no safetensors file, or a damaged one ({reason}); {INSTEAD}") from None

@@ -1,18 +1,11 @@
 """The command `tinygrad-tf`. A mistake of the user ends in one line on stderr and exit status 2, never in a traceback."""
 
-import signal
-import sys
-
-# In a process of the command's own, until `main` takes over, Ctrl-C ends it at once and without a traceback.
-if sys.orig_argv[1:3] == ["-m", "tinygrad_tf"] or any(
-    word.endswith(("tinygrad-tf", "tinygrad-tf.exe")) for word in sys.orig_argv[:2]
-):
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
 import errno
 import os
 import re
 import shutil
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import Parameter, signature
@@ -23,11 +16,17 @@ import typer
 
 from . import __version__, parallel
 from .errors import one_line
+from .process import launched
 from .runfolder import RunError
 from .settings import FIXED_BY_MODEL, PRESETS, SettingError, TrainConfig, option
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
 NARROW = 60  # columns of a terminal
+WAYS_OUT = {
+    errno.ENOSPC: "; make room there, or name a folder on another disk",
+    errno.ENOTDIR: "; a part of that path is a file",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "; change its permissions, or name another place"),
+}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
                   help="A small deep-learning framework to read in an evening.")
@@ -77,15 +76,15 @@ def train(
     **settings: Any,
 ) -> None:
     """Train a character model. Settings that are not given come from the preset."""
-    from . import report
-    from .train import follow
-    from .train import resume as resume_run
-    from .train import train as train_run
-
-    display = report.progress(progress)
     given = {name: value for name, value in settings.items() if value is not None}
     try:
         with parallel.joined(data_parallel) as ranks:
+            from . import report  # here, where the others hear of it if this process cannot
+            from .train import follow
+            from .train import resume as resume_run
+            from .train import train as train_run
+
+            display = report.progress(progress)
             if not ranks.first:
                 follow(ranks)
             elif resume is not None:
@@ -185,6 +184,11 @@ def run_command(arguments: list[str]) -> int:
     """Run one command line; return its exit status, with any error told in one line on stderr."""
     UsageError: Any = typer.BadParameter.__base__  # of typer's own parser, or of click's, by typer's version
     try:
+        rank, processes = launched()
+        if processes > 1 and (arguments[:1] != ["train"] or "--help" in arguments):
+            if rank:
+                return 0
+            print(f"{processes} processes were started; the first one does this alone", file=sys.stderr)
         _add_plugins(arguments)
         command = typer.main.get_command(app)
         if shutil.get_terminal_size().columns < NARROW:
@@ -208,8 +212,9 @@ def run_command(arguments: list[str]) -> int:
     except MemoryError:
         return _fail("out of memory; end other programs, or take a smaller model")
     except OSError as error:
-        room = "; make room there, or name a folder on another disk" if error.errno == errno.ENOSPC else ""
-        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}{room}")
+        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}{WAYS_OUT.get(error.errno or 0, '')}")
+    except ImportError as error:
+        return _fail(f"{error}; tinygrad-tf doctor says what is installed")
     except ValueError as error:
         return _fail(str(error))
 

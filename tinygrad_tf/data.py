@@ -147,7 +147,8 @@ def _check(ids: np.ndarray, block_size: int, least: int) -> None:
 
 def _gather(ids: np.ndarray, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     inside = starts[:, None] + np.arange(length)  # (B, T)
-    return ids[inside].astype(np.int64), ids[inside + 1].astype(np.int64)
+    x, y = ids.take(inside), ids.take(inside + 1)
+    return x.astype(np.int64, copy=False), y.astype(np.int64, copy=False)
 
 
 # -------------------------------------------------------------------------------------------- tinyshakespeare

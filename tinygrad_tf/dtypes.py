@@ -36,12 +36,38 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray:
     return array
 
 
-def check_ids(ids: Any, size: int) -> np.ndarray:
-    """Ids as an array; TypeError unless they are integers, IndexError naming the first that is not in 0 ... size - 1."""
-    ids = as_array(ids)
+def between(ids: np.ndarray, size: int) -> bool:
+    """Whether all of these integers are in 0 ... size - 1."""
+    return not ids.size or bool(np.maximum.reduce(ids, None) < size and np.minimum.reduce(ids, None) >= 0)
+
+
+def as_condition(mask: Any, what: str) -> np.ndarray:
+    """A mask as an array; TypeError for a tensor of numbers, as in PyTorch: `mask == 0` or `mask.bool()` say which is meant."""
+    if not isinstance(mask, Traced):
+        return as_array(mask)
+    if mask.array.dtype.kind != "b":
+        raise TypeError(f"{what} takes a mask of booleans, not a tensor of dtype {mask.array.dtype}: compare it, or .bool()")
+    return mask.array
+
+
+def as_ids(ids: Any, dtypes: tuple[np.dtype, ...]) -> np.ndarray:
+    """Ids as an array; TypeError for a tensor of none of these dtypes, as in PyTorch. Arrays and lists hold any integers."""
+    if not isinstance(ids, Traced):
+        return as_array(ids)
+    if dtypes and ids.array.dtype not in dtypes:
+        raise TypeError(f"a tensor of ids is {' or '.join(map(str, dtypes))} here, not {ids.array.dtype}: .long() converts")
+    return ids.array
+
+
+def check_ids(ids: Any, size: int, dtypes: tuple[np.dtype, ...] = ()) -> np.ndarray:
+    """Ids as an array; TypeError unless they are integers, IndexError naming the first that is not in 0 ... size - 1.
+
+    dtypes: those that a tensor of ids may have, if not all.
+    """
+    ids = as_ids(ids, dtypes)
     if ids.dtype.kind not in "iu":
         raise TypeError(f"ids must be integers, not {ids.dtype}")
-    if ids.size and (int(ids.max()) >= size or int(ids.min()) < 0):
+    if not between(ids, size):
         place = tuple(int(i) for i in np.argwhere((ids >= size) | (ids < 0))[0])
         raise IndexError(f"id {ids[place]} at position {place} is not in a table of {size} rows (0 to {size - 1})")
     return ids

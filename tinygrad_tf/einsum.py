@@ -66,9 +66,8 @@ def _diagonals(x: Tensor, letters: str) -> tuple[Tensor, str]:
     for c in dict.fromkeys(letters):
         while letters.count(c) > 1:
             i, j = letters.index(c), letters.rindex(c)
-            others = [k for k in range(x.ndim) if k not in (i, j)]
-            x = x.permute([*others, i, j]).diagonal()
-            letters = "".join(letters[k] for k in others) + c
+            x = x.diagonal(0, i, j)
+            letters = "".join(d for k, d in enumerate(letters) if k not in (i, j)) + c
     return x, letters
 
 
@@ -89,7 +88,8 @@ def _product(a: Tensor, a_letters: str, b: Tensor, b_letters: str, later: set[st
         n = max(a.shape[a_letters.index(c)], b.shape[b_letters.index(c)])
         a, b = (x.expand([n if d == c else -1 for d in letters]) for x, letters in ((a, a_letters), (b, b_letters)))
     left = _grouped(a, a_letters, batch, rows, inner)
-    y = left @ _grouped(b, b_letters, batch, inner, columns)
+    right = _grouped(b, b_letters, batch, inner, columns)
+    y = left @ right if inner else left * right  # (..., rows, 1) * (..., 1, columns)
     shape = [*y.shape[:-2], *_shape(a, a_letters, rows), *_shape(b, b_letters, columns)]
     return y.reshape(shape), "".join(batch + rows + columns)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
@@ -31,7 +32,7 @@ import numpy as np
 from numpy import may_share_memory
 
 from .errors import describe
-from .lines import line_of, place_of_call, user_line
+from .lines import PACKAGE, line_of, place_of_call, user_line
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 MANY = 1 << 12  # numbers from which on it counts in which order they are added up
@@ -45,6 +46,7 @@ class _State(threading.local):
 
     recording = True  # off inside no_grad()
     composed = False  # on inside composed(): fused ops run as their twins
+    replaying = False  # on inside replaying(): the blocks of a small model are one node
     scope: Scope | None = None  # the module call that is running
     observer: Callable[[Node, np.ndarray], None] | None = None  # called with every recorded node and its value
 
@@ -76,10 +78,12 @@ def plain(x: Any) -> np.ndarray:
 class Scope:
     """One call of a module: where in the model an op ran."""
 
-    __slots__ = ("kind", "label", "module", "parent", "serial")
+    __slots__ = ("deep", "kind", "label", "module", "ours", "parent", "serial")
 
     def __init__(self, parent: Scope | None, label: str, kind: str, module: Any = None):
         self.parent, self.label, self.kind, self.module, self.serial = parent, label, kind, module, next(_serial)
+        self.ours = type(module).__module__.startswith(PACKAGE)
+        self.deep = self.ours and parent is not None and parent.ours  # a layer in a layer, which no line of the user's called
 
     @property
     def path(self) -> str:
@@ -104,11 +108,12 @@ class Node:
 
     def __init__(self, op: Any, inputs: tuple, settings: dict, rule: Any, shape: tuple, dtype: np.dtype):
         self.op, self.inputs, self.settings, self.rule = op, inputs, settings, rule
-        self.shape, self.dtype, self.scope = shape, dtype, state.scope
+        self.shape, self.dtype = shape, dtype
+        self.scope = scope = state.scope
         self.serial = next(_serial)
         self.watchers: list[Callable] | None = None
         self.line: str | None = None  # the user's line, filled in by whoever observes
-        self.place = place_of_call(_getframe(2))  # who called `record`
+        self.place = None if scope is not None and scope.deep else place_of_call(_getframe(2))  # who called `record`
 
     def __repr__(self) -> str:
         where = f" in {self.scope.path}" if self.scope and self.scope.path else ""
@@ -138,15 +143,15 @@ def kept_by(rule: Any) -> list[np.ndarray]:
 # ------------------------------------------------------------------------------------------------ recording
 
 
-def op(function: Callable | None = None, *, view: bool = False) -> Any:
+def op(function: Callable | None = None, *, view: bool = False, alike: bool = False) -> Any:
     """Turn a NumPy function that returns (value, rule) into an op on tensors.
 
     `op.raw` is the function itself. `op.reference` registers a composed twin: the same mathematics in smaller ops.
-    `view=True` says that the value may share the memory of the first input. Without any tensor among its inputs the
-    op returns a plain array.
+    `view=True` says that the value may share the memory of the first input, `alike=True` that tensors of several dtypes are
+    an error, where other ops bring them to one. Without any tensor among its inputs the op returns a plain array.
     """
     if function is None:
-        return lambda f: op(f, view=view)
+        return lambda f: op(f, view=view, alike=alike)
     name = function.__name__
 
     def record(*args: Any, **settings: Any) -> Any:
@@ -177,9 +182,9 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
                     mixed = True
                 arrays.append(a)
                 inputs.append(a)
-        if cls is not None and (mixed or (fractions and dtype.kind != "f")):  # type: ignore[union-attr]
-            arrays = promote(args, arrays)
         try:
+            if cls is not None and (mixed or (fractions and dtype.kind != "f")):  # type: ignore[union-attr]
+                arrays = promote(args, arrays, alike)
             value, rule = function(*arrays, **settings)
         except (ValueError, IndexError, TypeError, OverflowError) as error:
             raise describe(error, call, args, settings, state.scope) from error
@@ -188,9 +193,8 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
         if cls is None:
             return value
         if value.dtype is not dtype and value.dtype.kind == "f" and "dtype" not in settings:
-            value = _as_asked(value, arrays)
-        out: Any = object.__new__(cls)
-        out.array, out.grad, out.hooks, out.views = value, None, None, ()
+            value = _as_asked(value, arrays, function, settings)
+        out = holding(cls, value)
         if view and (may_share_memory(value, args[0].array) or not value.size):
             shown = args[0]
             out.base = base = shown if shown.base is None else shown.base
@@ -199,8 +203,6 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
                 views.append(reference_to(out))
             else:  # at 8, 16, 32, ... the dead ones are dropped
                 base.views = [*[view for view in views if view() is not None], reference_to(out)]
-        else:
-            out.base = None
         if tracked and value.dtype.kind == "f":
             if type(rule) is tuple and tracked < len(args):  # what only a constant's rule would need is not kept
                 rule = tuple([r if isinstance(a, (Node, Traced)) else None for r, a in zip(rule, inputs, strict=True)])
@@ -208,8 +210,6 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
             out.requires_grad = True
             if state.observer is not None:
                 state.observer(node, value)
-        else:
-            out.node, out.requires_grad = None, False
         return out
 
     call: Any = wraps(function)(record)
@@ -224,19 +224,31 @@ def op(function: Callable | None = None, *, view: bool = False) -> Any:
     return call
 
 
-def _as_asked(value: np.ndarray, arrays: list) -> np.ndarray:
+def holding(cls: type, array: np.ndarray) -> Any:
+    """A tensor of this class that holds this array and has no history."""
+    out: Any = object.__new__(cls)
+    out.array, out.views, out.requires_grad = array, (), False
+    out.node = out.base = out.grad = out.hooks = None
+    return out
+
+
+def _as_asked(value: np.ndarray, arrays: list, function: Callable, settings: dict) -> np.ndarray:
     """NumPy's float result in a dtype that an input had: float64 is only where the user asked for it. Integers give float32."""
     floats = [a.dtype for a in arrays if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind == "f"]
+    if not floats and value.dtype.itemsize < FLOAT32.itemsize:  # NumPy computes bytes and booleans in float16
+        value = np.asarray(function(*(a if _is_number(a) else a.astype(FLOAT32) for a in arrays), **settings)[0])
     return value if value.dtype in floats else value.astype(floats[0] if floats else FLOAT32)
 
 
-def promote(args: tuple, arrays: list) -> list:
+def promote(args: tuple, arrays: list, alike: bool = False) -> list:
     """Bring the inputs of one op to one dtype, by PyTorch's rules for the dtypes there are here.
 
     Bool gives way to integer, integer to float. Within a kind, tensors with axes outrank 0-d tensors, and any tensor outranks
     a constant, so a float32 model stays float32 whatever NumPy scalars and arrays it meets. Python numbers stay as they are,
-    except a float beside integers: that makes float32.
+    except a float beside integers: that makes float32. `alike`: tensors of several dtypes are a TypeError.
     """
+    if alike and len(found := dict.fromkeys(str(a.array.dtype) for a in args if isinstance(a, Traced))) > 1:
+        raise TypeError(f"tensors of dtypes {' and '.join(found)}, which have to be one: .to(dtype) converts")
     rank = -1
     best: list[list[np.dtype]] = [[], [], []]  # dtypes of the highest kind: tensors with axes, 0-d tensors, constants
     for original, a in zip(args, arrays, strict=True):
@@ -255,11 +267,16 @@ def promote(args: tuple, arrays: list) -> list:
     target = np.result_type(*next(level for level in best if level))
     if target == FLOAT64 and not best[0] and not best[1]:
         target = FLOAT32  # only constants are floats here: they take the default
+    if target == FLOAT32 and FLOAT64 in best[2] and any(type(a) is np.ndarray and a.ndim and a.dtype == FLOAT64 for a in args):
+        message = "a float64 array beside a float32 tensor is taken as float32: from_numpy(array) makes it a float64 tensor"
+        file, _, line = user_line().rpartition(":")
+        warnings.warn_explicit(message, UserWarning, file, int(line), registry=_told)
     stays = (bool, int, float) if rank == _KINDS["f"] else (bool, int)  # a float among integers is cast with them
     return [a if _is_number(a) and isinstance(a, stays) else recast(np.asarray(a), target) for a in arrays]
 
 
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # which kind of number gives way to which
+_told: dict[Any, Any] = {}  # the lines that were warned
 
 
 def recast(array: Any, dtype: Any) -> Any:
@@ -542,12 +559,14 @@ def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = Fals
 
 def deposit(leaf: Traced, g: Any) -> None:
     """Add `g` to the gradient of a leaf, which owns that memory: a rule may hand the same array to several inputs."""
+    if leaf.array.dtype.kind != "f":
+        raise RuntimeError(f"requires_grad=True was set on a leaf of dtype {leaf.array.dtype}: only floats have a gradient")
     for hook in leaf.hooks or ():
         answer = hook(g)
         g = g if answer is None else answer
     if isinstance(g, Traced) or (leaf.grad is not None and leaf.grad.requires_grad):  # a gradient with a graph of its own
         leaf.grad = g if leaf.grad is None else leaf.grad + g
     elif leaf.grad is None:
-        leaf.grad = leaf.result(np.array(g, dtype=leaf.array.dtype, order="C"))
+        leaf.grad = holding(leaf.result, np.array(g, leaf.array.dtype, order="C"))
     else:
         leaf.grad.array += g

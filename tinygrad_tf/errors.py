@@ -37,12 +37,19 @@ def describe(error: Exception, op: Any, args: tuple, settings: dict, scope: Any)
     shown = f" {INFIX.get(op.name, ',')} ".replace(" , ", ", ").join(str(shape) for shape in shapes)
     options = {k: v for k, v in settings.items() if isinstance(v, (int, float, bool, str, tuple))}
     if options:
-        shown += f" with {', '.join(f'{k}={v}' for k, v in options.items())}"
+        shown += f" with {', '.join(f'{k}={_brief(v)}' for k, v in options.items())}"
     where = f" [{scope.path}]" if scope is not None and scope.path else ""
     kind = type(error) if type(error) in (ValueError, IndexError, TypeError, OverflowError) else ValueError
     described: Any = kind(f"{op.name}: {shown}: {_reason(op.name, shapes, error)}{where}")
     described.call = op, args, settings, scope
     return described
+
+
+def _brief(value: Any) -> str:
+    """A setting in few words: of an array its dtype and shape."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_brief, value))}{',' if len(value) == 1 else ''})"
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else str(value)
 
 
 def _reason(name: str, shapes: list[tuple[int, ...]], error: Exception) -> str:

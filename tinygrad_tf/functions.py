@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import ops
-from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401  (part of the API)
+from .dtypes import as_array, as_condition, bool_, float16, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401  (part of the API)
 from .random import source
 from .tensor import Tensor, _sizes
 
@@ -97,12 +98,7 @@ def randperm(n: int, generator: Any = None) -> Tensor:
 
 def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, generator: Any = None) -> Tensor:
     """Indices drawn with the given weights, one row of draws a row. As torch.multinomial: weights need not add up to 1."""
-    p = as_array(probs).astype(float64)
-    if not np.isfinite(p).all() or (p < 0).any() or (p.sum(-1) <= 0).any():
-        raise ValueError("multinomial: weights must be finite, not negative, and not all zero")
-    rng, rows = source(generator), np.atleast_2d(p)
-    draws = [rng.choice(rows.shape[1], num_samples, replace=replacement, p=row / row.sum()) for row in rows]
-    return Tensor(np.asarray(draws).reshape(*p.shape[:-1], num_samples))
+    return as_tensor(probs).multinomial(num_samples, replacement, generator=generator)
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -128,7 +124,8 @@ def where(condition: Any, input: Any, other: Any) -> Tensor:
     Both sides are computed everywhere, and the side not chosen sends back 0 times its slope: NaN where that is infinite. Choose
     a safe input first: `where(x > 0, where(x > 0, x, 1).sqrt(), 0)` has the exact gradient at x = 0.
     """
-    return ops.where(as_tensor(input) if not isinstance(other, Tensor) else input, other, condition=as_array(condition))
+    condition = as_condition(condition, "where")
+    return ops.where(as_tensor(input) if not isinstance(other, Tensor) else input, other, condition=condition)
 
 
 def maximum(input: Any, other: Any) -> Tensor:
@@ -150,6 +147,64 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 def residual(x: Tensor, branch: Tensor) -> Tensor:
     """x + branch, noted in the graph as a residual sum whose skip is x."""
     return ops.residual(x, branch)
+
+
+def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
+                 side: str | None = None) -> Tensor:
+    """(..., n) rising, (..., m) -> (..., m)   where each number would go in: before those equal to it, or after if `right`
+
+    A sequence of one axis serves numbers of any shape.
+    """
+    rising, x = as_array(sorted_sequence), as_array(input)
+    if rising.ndim > 1 and rising.shape[:-1] != x.shape[:-1]:
+        raise ValueError(f"searchsorted: sequences of shape {rising.shape} for numbers of shape {x.shape}: equal but the last")
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ValueError(f'searchsorted: side is "left" or "right", as `right` says, not {side!r}')
+    way: Any = "right" if right or side == "right" else "left"
+    found = np.empty(x.shape, int32 if out_int32 else int64)
+    for row in [()] if rising.ndim == 1 else np.ndindex(x.shape[:-1]):
+        found[row] = np.searchsorted(rising[row], x[row], way)
+    return Tensor(found)
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Which bucket each number falls into; a number equal to a boundary belongs below it, or above if `right`."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
+    """Whether each element is one of test_elements."""
+    return Tensor(np.isin(as_array(elements), as_array(test_elements), invert=invert))
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """The coordinates of a grid: one tensor for each axis, all of the shape of the grid."""
+    axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors)
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f'meshgrid: indexing is "ij" or "xy", not {indexing!r}')
+    shape = tuple(x.numel() for x in axes)
+    grid = [x.reshape([-1 if i == k else 1 for i in range(len(axes))]).expand(shape) for k, x in enumerate(axes)]
+    return tuple(x.transpose(0, 1) if indexing == "xy" and len(axes) > 1 else x for x in grid)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """(n,), (m,), ... -> (n m ..., how many)   every choice of one number from each, the last running fastest"""
+    if any(x.ndim != 1 for x in tensors):
+        raise ValueError("cartesian_prod takes vectors")
+    return stack([x.reshape(-1) for x in meshgrid(*tensors)], -1) if len(tensors) > 1 else tensors[0]
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """(n,) -> (how many, r)   every choice of r elements, in their order"""
+    if input.ndim != 1 or r < 0:
+        raise ValueError(f"combinations: of a vector, not of shape {input.shape}, and not {r} at a time")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    return input[np.array(list(choose(range(len(input)), r)), int64).reshape(-1, r)] if r else input[:0]
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """(..., m, d), (..., n, d) -> (..., m, n)   the p-norm of every difference"""
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
 
 
 def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:

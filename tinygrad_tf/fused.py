@@ -16,12 +16,12 @@ from .attention import attend, attend_back, dropped_everywhere
 from .engine import op, plain
 from .kernels import fast
 from .ops import axes, getitem, matmul, permute, reshape
-from .threads import in_parts, worth
+from .threads import WORTH, in_parts, worth
 
 # ------------------------------------------------------------------------------------------------ linear
 
 
-@op
+@op(alike=True)
 def linear(x, w, *bias):
     """(..., in), (out, in), (out,) -> (..., out)   y = x @ w^T + bias
 
@@ -38,8 +38,8 @@ def linear(x, w, *bias):
     def flat(g):
         return ops.dense(g.reshape(count, n_out))
 
-    rules = (lambda g: _product(flat(g), w).reshape(shape), lambda g: _product(flat(g).T, rows), lambda g: _over_rows(g))
-    return y.reshape(*lead, n_out), rules if bias else rules[:2]
+    rules = (lambda g: _product(flat(g), w).reshape(shape), lambda g: _product(flat(g).T, rows))
+    return y.reshape(*lead, n_out), (*rules, lambda g: _over_rows(g)) if bias else rules
 
 
 @linear.reference
@@ -54,7 +54,7 @@ AT_ONCE = 128  # multiplications of a product in the time in which a whole eleme
 def _product(a, b):
     """(m, k), (k, n) -> (m, n)   a @ b, some rows on each thread if it is large"""
     numbers = a.size * b.shape[1] // AT_ONCE
-    if not worth(len(a), numbers):
+    if numbers < WORTH or not worth(len(a), numbers):
         return a @ b
     y = np.empty((len(a), b.shape[1]), a.dtype)
     in_parts(lambda a, y: np.matmul(a, b, out=y), a, y, numbers=numbers)
@@ -155,11 +155,14 @@ def cross_entropy(logits, *, target, ignore_index=-100, reduction="mean", label_
     dlogits = (softmax - wanted) * g on kept rows, 0 on the others.
     """
     kept = target != ignore_index
-    safe = np.where(kept, target, 0)
-    p, total, losses = np.empty(logits.shape, logits.dtype), *np.empty((2, len(logits)), logits.dtype)
-    cross_entropy_value(label_smoothing, safe, logits, p, total, losses)
-    loss = np.where(kept, losses, 0).astype(logits.dtype, copy=False)
-    count = max(np.count_nonzero(kept), 1) if reduction == "mean" else 1
+    number = np.count_nonzero(kept)
+    whole = number == len(kept)
+    safe = target if whole else np.where(kept, target, 0)
+    p, total, loss = np.empty(logits.shape, logits.dtype), *np.empty((2, len(logits)), logits.dtype)
+    cross_entropy_value(label_smoothing, safe, logits, p, total, loss)
+    if not whole:
+        loss[~kept] = 0
+    count = max(number, 1) if reduction == "mean" else 1
 
     def rule(g):
         scale = np.where(kept, g / count, 0).astype(p.dtype, copy=False)
@@ -206,7 +209,7 @@ def _(logits, *, target, ignore_index=-100, reduction="mean", label_smoothing=0.
 # ------------------------------------------------------------------------------------------------ norms
 
 
-@op
+@op(alike=True)
 def layer_norm(x, *affine, eps=1e-5):
     """(..., d), gain (d,), shift (d,) -> (..., d)   y = gain * (x - mean) / sqrt(var + eps) + shift, over the last axis
 
@@ -316,6 +319,7 @@ def _even(d, dtype):
     return np.full((d, 1), 1 / max(d, 1), dtype)
 
 
+SMALL = 1 << 15  # numbers that are multiplied apart from adding up: einsum needs longer to begin
 ROWS = 1 << 12  # rows that are added up at once
 
 
@@ -336,7 +340,10 @@ def _over_rows(a, b=None):
 
 @fast
 def products_over_rows(a, b, total):
-    in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
+    if a.size < SMALL:
+        np.matmul(np.ones(len(a), a.dtype), a * b, out=total)
+    else:
+        in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
 
 
 # ------------------------------------------------------------------------------------------------ positions and attention
@@ -429,7 +436,7 @@ def _(x):
     return reshape(permute(x, dims=(0, 2, 1, 3)), shape=(b, t, heads * width))
 
 
-@op
+@op(alike=True)
 def attention(q, k, v, *bias, added=None, mask=None, since=None, causal=None, scale=None, block=None, dropout=0.0, seed=0):
     """(B, H, T, D), (B, G, S, D), (B, G, S, E), bias (..., T, S) -> (B, H, T, E)   softmax(q k^T scale + bias) v
 

@@ -28,6 +28,8 @@ def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float
     among the threads.
     """
     number = max(1, kept(y))
+    if parts == 1:
+        return _add(model, x, y, number)
     return sum(_add(model, *part, number) for part in zip(np.array_split(x, parts), np.array_split(y, parts), strict=True))
 
 
@@ -57,7 +59,8 @@ def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
 
 
 def _loss(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> Tensor:
-    return model.loss(x, y) * (kept(y) / number)
+    loss, share = model.loss(x, y), kept(y) / number
+    return loss if share == 1 else loss * share
 
 
 def _give(parameters: list[Tensor], *gradients: list[np.ndarray | None]) -> None:

@@ -9,16 +9,29 @@ import numpy as np
 
 from . import ops
 from .dtypes import as_array
-from .engine import Traced, note_write, state
+from .engine import Traced, note_write, owner, state
+from .indexing import Apart, Indexed, as_index
 from .random import source as random_source
 
 
 def _in_place(method: Callable) -> Any:
-    """A method whose result takes the place of the tensor it is called on."""
-    return lambda self, *args, **kwargs: self._become(method(self, *args, **kwargs))
+    """A method whose result takes the place of the tensor it is called on.
+
+    Where backward needs the values that were there, the method runs on a copy of them.
+    """
+
+    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+        out = method(self, *args, **kwargs)
+        if out.node is not None and any(owner(kept) is owner(self.array) for kept in out.node.kept()):
+            copy = self.result(self.array.copy())
+            copy.node, copy.requires_grad = self.node, self.requires_grad
+            out = method(copy, *args, **kwargs)
+        return self._become(out)
+
+    return change
 
 
-class InPlace(Traced):
+class InPlace(Indexed):
     """The methods of `Tensor` that keep its memory and change what is in it.
 
     Each is the form that makes a new tensor, computed first; then `_become` takes over its values and its history. So a
@@ -31,10 +44,6 @@ class InPlace(Traced):
     item: Callable[..., Any]
     clamp: Callable[..., Any]
     masked_fill: Callable[..., Any]
-    index_add: Callable[..., Any]
-    index_fill: Callable[..., Any]
-    scatter: Callable[..., Any]
-    scatter_add: Callable[..., Any]
 
     def _tracks(self, *others: Any) -> bool:
         """Whether a change in place has to be recorded."""
@@ -87,6 +96,9 @@ class InPlace(Traced):
     div_ = __itruediv__ = _in_place(ops.div)
     pow_, neg_, exp_, log_, sqrt_ = (_in_place(f) for f in (ops.pow, ops.neg, ops.exp, ops.log, ops.sqrt))
     abs_, tanh_, sigmoid_ = _in_place(ops.abs), _in_place(ops.tanh), _in_place(ops.sigmoid)
+    log1p_, sin_, cos_ = _in_place(ops.log1p), _in_place(ops.sin), _in_place(ops.cos)
+    square_, rsqrt_ = _in_place(lambda x: ops.mul(x, x)), _in_place(lambda x: ops.div(1.0, ops.sqrt(x)))
+    reciprocal_ = _in_place(lambda x: ops.div(1.0, x))
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:
         return self._become(self.clamp(min, max))
@@ -135,28 +147,21 @@ class InPlace(Traced):
         index = as_index(index)
         if not self._tracks(value):
             self._check_writable()
+            array = self.array
+            if type(index) is Apart:
+                array, index = array[index.first], index.then
             if type(value) in (bool, int, float):
-                self.array[index] = value
+                array[index] = value
             else:
-                ops.store(self.array, index, as_array(value))
+                ops.store(array, index, as_array(value))
             note_write(self, recorded=False)
+        elif type(index) is Apart:
+            flat, shape = ops.reshape(self, shape=(-1,)), self.array.shape
+            out = ops.reshape(ops.put(flat, value, index=index.places(shape)), shape=shape)
+            del flat  # a view of this tensor, which in use would be in the way
+            self._become(out)
         elif not (isinstance(value, Traced) and value.base is not None and _is_at(value.array, self.array, index)):
             self._become(ops.put(self, value, index=index))
-
-
-def as_index(index: Any) -> Any:
-    """An index with its tensors and lists as arrays."""
-    if isinstance(index, tuple):
-        return tuple(as_index(i) for i in index)
-    if isinstance(index, Traced):
-        index = index.array
-    elif isinstance(index, list):
-        index = np.asarray([i.item() if isinstance(i, InPlace) else i for i in index], dtype=None if index else np.intp)
-    if isinstance(index, np.ndarray):
-        if index.dtype.kind not in "biu":
-            raise IndexError(f"an index holds integers or booleans, not {index.dtype}")
-        return index if index.ndim or index.dtype.kind == "b" else int(index)
-    return index
 
 
 def _is_at(value: np.ndarray, array: np.ndarray, index: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 INSIDE = ("tinygrad_tf", "viz", "numpy")  # a line in these packages is not the user's
 FOLDER = os.path.dirname(__file__) + os.sep  # the code of this package begins with it
+PACKAGE = __name__.partition(".")[0] + "."  # and so do the names of its modules
 LEVELS = 4  # so many callers a recorded op looks up for the user's line; a layer's function called by its module is four deep
 
 
@@ -39,8 +40,10 @@ def place_of_call(frame: FrameType) -> tuple[CodeType, int]:
     return code, at
 
 
-def line_of(place: tuple[CodeType, int]) -> str:
+def line_of(place: tuple[CodeType, int] | None) -> str:
     """`file:line` of a place in a code."""
+    if place is None:
+        return "a line of that layer"
     code, at = place
     line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
     return f"{code.co_filename}:{line or code.co_firstlineno}"

@@ -38,6 +38,13 @@ class LRScheduler:
             group["lr"] = self.rate(i, group)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
+    def restart(self) -> None:
+        """Step 0 again, from the rates of the start."""
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = base
+        self.last_epoch, self.first = -1, 0
+        self.step()
+
     def rate(self, i: int, group: dict[str, Any]) -> float:
         """The rate of group i at step `last_epoch`; group["lr"] still holds that of the step before."""
         raise NotImplementedError(f"{type(self).__name__} defines no rate")

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from .engine import added, op, plain, recast
+from .engine import Traced, added, op, plain, recast
 
 # ------------------------------------------------------------------------------------------------ arithmetic
 
@@ -39,8 +39,7 @@ def mul(a, b):
 @op
 def div(a, b):
     """(...), (...) -> (...)   y = a / b"""
-    y = a / b
-    return y, (lambda g: g / b, lambda g: -g * y / b)
+    return a / b, (lambda g: g / b, lambda g: -(g / b) * (a / b))
 
 
 @op
@@ -285,7 +284,7 @@ def _(x, *, dim, keepdim=False):
 # ------------------------------------------------------------------------------------------------ products of matrices
 
 
-@op
+@op(alike=True)
 def matmul(a, b):
     """(..., M, K), (..., K, N) -> (..., M, N)   y = a @ b; a vector counts as one row on the left, one column on the right"""
     y = np.matmul(dense(a), dense(b))
@@ -345,16 +344,35 @@ def permute(x, *, dims):
 @op(view=True)
 def expand(x, *, shape):
     """(...) -> shape   repeated along new axes and axes of size 1, without copying; the engine sums the repeats back"""
-    return np.broadcast_to(x, shape), (lambda g: g,)
+    y = np.broadcast_to(x, shape)
+    if y.size == x.size and x.flags.writeable:
+        y.flags.writeable = True  # nothing is repeated: each number has its own place
+    return y, (lambda g: g,)
 
 
 @op(view=True)
 def getitem(x, *, index):
     """(...) -> x[index]   any NumPy index"""
-    shape, y = x.shape, x[index]
+    shape = x.shape
+    y = getitem(x, index=index) if isinstance(x, Traced) else x[index]  # a tensor's brackets mean what PyTorch means
     if isinstance(y, np.generic):  # a 0-d view in place of a copied number
         y = x[(*index, ...) if isinstance(index, tuple) else (index, ...)]
     return y, (lambda g: unindex(g, index=index, shape=shape),)
+
+
+@op(view=True)
+def diagonal(x, *, offset=0, dim1=0, dim2=1):
+    """(..., M, ..., N, ...) -> (..., n)   where the place along dim2 is the place along dim1 plus offset"""
+    shape, where = x.shape, (offset, place(dim1, x.ndim), place(dim2, x.ndim))
+    y = np.diagonal(x, *where)
+    if isinstance(y, np.ndarray):
+        y.flags.writeable = x.flags.writeable  # NumPy's is for reading only
+
+    def rule(g):
+        places = np.diagonal(np.arange(math.prod(shape)).reshape(shape), *where)
+        return np.reshape(unindex(g, index=places, shape=(math.prod(shape),)), shape)
+
+    return y, (rule,)
 
 
 @op
@@ -418,6 +436,7 @@ FUNCTIONS: dict = {
     np.swapaxes: lambda x, a, b: permute(x, dims=_swapped(x.ndim, a, b)),
     np.expand_dims: lambda x, axis: reshape(x, shape=_with_axis(x.shape, axis)),
     np.broadcast_to: lambda x, shape: expand(x, shape=shape),
+    np.diagonal: lambda x, offset, dim1, dim2: diagonal(x, offset=offset, dim1=dim1, dim2=dim2),
     np.flip: lambda x, axis: getitem(x, index=(slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)),
     np.where: lambda condition, a, b: where(a, b, condition=plain(condition)),
     np.clip: lambda x, low, high: clamp(x, min=low, max=high),

@@ -12,7 +12,7 @@ import numpy as np
 
 from .engine import mark_written
 from .kernels import fast
-from .optimizer import Flat, Optimizer
+from .optimizer import Flat, Optimizer, evaluated
 from .threads import on_threads
 
 
@@ -29,14 +29,15 @@ class SGD(Optimizer):
     moments = ("momentum_buffer",)
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
-                 weight_decay: float = 0.0, nesterov: bool = False, *, foreach: bool | None = None, fused: bool | None = None):
+                 weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 fused: bool | None = None):
         _needless(foreach=foreach, fused=fused)
         if lr < 0 or momentum < 0 or weight_decay < 0:
             raise ValueError(f"lr, momentum and weight_decay must not be negative: {lr}, {momentum}, {weight_decay}")
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("Nesterov momentum needs a momentum and no dampening")
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                                  "nesterov": nesterov})  # fmt: skip
+                                  "nesterov": nesterov, "maximize": maximize})  # fmt: skip
 
     def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
         (v,) = moments
@@ -59,14 +60,16 @@ class Adam(Optimizer):
     decoupled = False
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, amsgrad: bool = False, *, foreach: bool | None = None, fused: bool | None = None):
+                 weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 fused: bool | None = None):
         _needless(foreach=foreach, fused=fused)
         if amsgrad:
             raise NotImplementedError("amsgrad is not built: leave it out, or lower betas[1] for a shorter memory of g^2")
         if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= b < 1 for b in betas):
             given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
             raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")
-        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+                                  "maximize": maximize})  # fmt: skip
 
     def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
         m, v = moments
@@ -107,9 +110,10 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.01, amsgrad: bool = False, *, foreach: bool | None = None, fused: bool | None = None):
+                 weight_decay: float = 0.01, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 fused: bool | None = None):
         _needless(foreach=foreach, fused=fused)
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
 class RMSprop(Optimizer):
@@ -122,13 +126,14 @@ class RMSprop(Optimizer):
     moments = ("square_avg", "momentum_buffer", "grad_avg")
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-                 weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, foreach: bool | None = None):
+                 weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None):
         _needless(foreach=foreach)
         if min(lr, alpha, eps, weight_decay, momentum) < 0:
             raise ValueError(f"lr, alpha, eps, weight_decay and momentum must not be negative: "
                              f"{lr}, {alpha}, {eps}, {weight_decay}, {momentum}")  # fmt: skip
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
-                                  "centered": centered})  # fmt: skip
+                                  "centered": centered, "maximize": maximize})  # fmt: skip
 
     def kept(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("square_avg", *["momentum_buffer"] * (group["momentum"] > 0), *["grad_avg"] * group["centered"])
@@ -159,13 +164,13 @@ class Adagrad(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
                  initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *,
-                 fused: bool | None = None):
+                 maximize: bool = False, fused: bool | None = None):
         _needless(foreach=foreach, fused=fused)
         if min(lr, lr_decay, weight_decay, initial_accumulator_value, eps) < 0:
             raise ValueError(f"lr, lr_decay, weight_decay, initial_accumulator_value and eps must not be negative: "
                              f"{lr}, {lr_decay}, {weight_decay}, {initial_accumulator_value}, {eps}")  # fmt: skip
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-                                  "initial_accumulator_value": initial_accumulator_value})  # fmt: skip
+                                  "initial_accumulator_value": initial_accumulator_value, "maximize": maximize})  # fmt: skip
 
     def first(self, group: dict[str, Any]) -> float:
         return group["initial_accumulator_value"]
@@ -200,11 +205,13 @@ class Muon(Optimizer):
             if p.ndim != 2:
                 raise ValueError(f"Muon takes matrices, not a parameter of shape {p.shape}: give that one to AdamW")
 
-    def step(self) -> None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = evaluated(closure)
         for group, flat in self._checked():
             flat.adopt()
             on_threads(partial(self._move, group, flat), [i for i, p in enumerate(flat.params) if p.grad is not None])
             mark_written(flat.data)
+        return loss
 
     def _move(self, group: dict[str, Any], flat: Flat, i: int) -> None:
         flat.steps[i] += 1
@@ -246,9 +253,11 @@ class Together:
     def param_groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
-    def step(self) -> None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = evaluated(closure)
         for optimizer in self.optimizers:
             optimizer.step()
+        return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for optimizer in self.optimizers:

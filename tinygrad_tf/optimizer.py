@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
 
 from .dtypes import as_array
-from .engine import mark_written
+from .engine import enable_grad, mark_written
 from .tensor import Tensor
 from .threads import in_parts
 
+array_of = attrgetter("array")
 PIECE = 1 << 16  # elements updated at a time: parameter, gradient and moments together fit a core's cache
 
 
@@ -40,6 +42,8 @@ class Flat:
 
     def adopt(self) -> None:
         """Move parameters into the flat array: all at first, later those that somebody gave another array."""
+        if all(map(is_, map(array_of, self.params), self.views)):
+            return
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
             if p.array is not self.views[i]:
                 self.data[part] = p.array.reshape(-1)
@@ -47,10 +51,12 @@ class Flat:
 
     def check(self) -> None:
         """Refuse a step that could not be taken whole."""
+        dtype = self.data.dtype
         for p in self.params:
-            if p.array.dtype != self.data.dtype:
-                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {self.data.dtype}: make a new one")
-            if p.grad is not None and p.grad.array.shape != p.array.shape:
+            array, grad = p.array, p.grad
+            if array.dtype != dtype:
+                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {dtype}: make a new one")
+            if grad is not None and grad.array.shape != array.shape:
                 raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
 
     def runs(self) -> Iterator[tuple[slice, int]]:
@@ -82,6 +88,14 @@ class Flat:
         return out[: stop - start]
 
 
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """What a closure of the training program returns, its graph recorded even inside no_grad; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
+
+
 class Optimizer:
     """Parameters in groups, each a dict with its own options, as torch.optim.Optimizer.
 
@@ -109,8 +123,8 @@ class Optimizer:
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
-            if not isinstance(p, Tensor) or p.node is not None or not p.requires_grad:
-                raise ValueError("an optimizer takes leaf tensors that require a gradient")
+            if not isinstance(p, Tensor) or p.node is not None:
+                raise ValueError("an optimizer takes parameters and other leaf tensors, not what ops have computed")
             if hasattr(p, "materialize"):
                 raise ValueError("a lazy layer has no parameters yet: call the model once before the optimizer is made")
             if id(p) in known:
@@ -130,19 +144,23 @@ class Optimizer:
                 else:
                     p.grad.array[...] = 0
 
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient. A closure is called first, to compute them; its answer is returned."""
+        loss = evaluated(closure)
         for group, flat in self._checked():
             for part, count in flat.runs():
                 places = range(part.start, part.stop)
                 in_parts(partial(self._in_pieces, group, flat, count), places, numbers=len(places))
             mark_written(flat.data)
+        return loss
 
     def _in_pieces(self, group: dict[str, Any], flat: Flat, step: int, places: range) -> None:
         scratch = np.empty(min(PIECE, len(places)), flat.data.dtype)
         for start in range(places.start, places.stop, PIECE):
             stop = min(start + PIECE, places.stop)
             g = flat.gradient(start, stop, scratch)
+            if group.get("maximize"):
+                g *= -1
             self.update(group, step, flat.data[start:stop], g, *[m[start:stop] for m in flat.moments.values()])
 
     def _checked(self) -> list[tuple[dict[str, Any], Flat]]:
@@ -188,9 +206,8 @@ class Optimizer:
     def _read_state(self, state_dict: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[int, dict[str, Any]]]:
         """The groups and the state, if they fit. A moment without a step count, as PyTorch saves for SGD, has seen one step."""
         groups = state_dict["param_groups"]
-        for name in ("amsgrad", "maximize"):
-            if any(group.get(name) for group in groups):
-                raise ValueError(f"the state was saved with {name}=True, which no optimizer here has")
+        if any(group.get("amsgrad") for group in groups):
+            raise ValueError("the state was saved with amsgrad=True, which no optimizer here has")
         sizes, own = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(f"the state has parameter groups of sizes {sizes}, this optimizer {own}")

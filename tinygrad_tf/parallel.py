@@ -29,16 +29,14 @@ from typing import Any
 
 import numpy as np
 
+from .process import READ, launched, refuse
 from .runfolder import RunError
 from .tensor import Tensor
 from .threads import VARIABLES
 
-# Where a program that starts ranks says which one this is, of how many: MPICH and Intel MPI, Open MPI, MVAPICH, Slurm.
-LAUNCHERS = [("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-             ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")]  # fmt: skip
 PAUSE = 2e-4  # seconds, at most, between two looks at whether the others have come
 PATIENCE = 60  # seconds that a rank which cannot go on waits for the first one, in the middle of a step, to say so and end it
-READ = 0.5  # seconds in which mpirun has read what was said: what it has not when it hears of the end is lost
+INSTALL = "pip install mpi4py mpich, or pip install -e '.[mpi]' in a clone"
 FAILED = 1  # the tag of a message that says why
 WITNESS = 'read -r said || echo "error: $1" >&2'  # for sh: nobody said anything before the other end was closed
 
@@ -56,12 +54,15 @@ class One:
     def share(self, make: Callable[[], Any] | None = None) -> Any:
         """What `make()` gives on the first rank, on every rank. The others need no `make`."""
 
-    def check(self, sequences: int) -> None:
-        """Raises RunError unless every rank gets as many of the sequences of a forward pass."""
-        if sequences % self.size:
-            less = sequences // self.size * self.size
-            near = " or ".join(str(count) for count in (less, less + self.size) if count)
-            raise RunError(f"--batch-size {sequences} does not divide among {self.size} ranks; {near} does")
+    def check(self, sequences: int, begun: bool = False) -> None:
+        """Raises RunError unless every rank gets as many of the sequences of a pass. A run that has begun keeps them."""
+        if sequences % self.size == 0:
+            return
+        less = sequences // self.size * self.size
+        near = f"{_either(count for count in (less, less + self.size) if count)} does"
+        if begun:
+            near = f"start {_either(count for count in range(1, sequences + 1) if sequences % count == 0)}"
+        raise RunError(f"--batch-size {sequences} does not divide among {self.size} ranks; {near}")
 
     def part(self, count: int) -> slice:
         """This rank's part of `count` sequences."""
@@ -103,6 +104,12 @@ class One:
 
 
 ONE = One()
+
+
+def _either(numbers: Iterable[int]) -> str:
+    """As in `1, 2 or 4`."""
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 class Ranks(One):
@@ -194,15 +201,6 @@ class Ranks(One):
             pause = min(PAUSE, pause + 1e-6)
 
 
-def launched() -> tuple[int, int]:
-    """(rank, number of ranks) as the program that started this process says; (0, 1) if none did."""
-    for names in LAUNCHERS:
-        rank, size = (os.environ.get(name, "") for name in names)
-        if rank.isdecimal() and size.isdecimal():
-            return int(rank), int(size)
-    return 0, 1
-
-
 def speaks() -> bool:
     """Whether this process says what went wrong: of those that fail together the first, else the one that failed."""
     return launched()[0] == 0 or Ranks.left_behind is not None
@@ -280,4 +278,7 @@ def _mpi() -> Any:
             return import_module("mpi4py.MPI")  # by name: an extra, which the rest of the package must not need
     except (ImportError, RuntimeError) as error:
         missing = "" if isinstance(error, ModuleNotFoundError) else f" ({' '.join(str(error).split())})"
-        raise RunError(f"--data-parallel needs mpi4py and an MPI library{missing}: pip install '.[mpi]'") from None
+        lacking = RunError(f"--data-parallel needs mpi4py and an MPI library{missing}: {INSTALL}")
+        if launched()[1] > 1:
+            refuse(lacking)
+        raise lacking from None

@@ -25,7 +25,11 @@ from .engine import Node, Traced, _serial, check_not_written, state, written_sin
 from .random import Drawn, drawn_again, noted, source
 
 CLOSE = {2: 2e-2, 4: 1e-3, 8: 1e-6}  # by bytes a number: of the largest one, between a result and the second
+LONGEST = 40  # characters of a thing that is named in an error
 PROBES = 64  # numbers of a result that are compared
+
+
+CHECKS = ("default", "none")
 
 
 class _Here(threading.local):
@@ -43,7 +47,9 @@ def running_again() -> bool:
     return _here.again
 
 
-def checkpoint(function: Callable, *args: Any, **kwargs: Any) -> Any:
+def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, context_fn: Callable | None = None,
+               determinism_check: str = "default", debug: bool = False, early_stop: bool = True,
+               preserve_rng_state: bool = True, **kwargs: Any) -> Any:
     """function(*args, **kwargs), keeping its inputs alone for backward, which calls it again.
 
         x = nn.checkpoint(block, x, mask)
@@ -54,13 +60,29 @@ def checkpoint(function: Callable, *args: Any, **kwargs: Any) -> Any:
     for it; modules run in the mode that they were in; running statistics move once. Inside `no_grad` it is the plain call, and
     a checkpoint inside another works when that one runs again.
 
+    The keywords that have a name here are PyTorch's, and never reach the function. There is one way, PyTorch's
+    use_reentrant=False: random numbers are always drawn the same again, the second run is always whole and compared with the
+    first, and says where it differs. So they change nothing, and a `context_fn` is a NotImplementedError.
+
     What the function does beside its result, as to print, or to call a module's hooks, it does twice. RuntimeError in backward
     if an input or a parameter was changed in place meanwhile, or if the second run did not do the same as the first; inside
-    the function for a backward of what it computed itself.
+    the function for a backward of what it computed itself. TypeError for what cannot be called.
     """
+    if not callable(function):
+        raise TypeError(f"checkpoint: what it is to call comes first, a function or a module, not {_named(function)}")
+    if context_fn is not None:
+        raise NotImplementedError("checkpoint: context_fn is not here; enter the contexts inside the function instead")
+    if determinism_check not in CHECKS:
+        raise ValueError(f"checkpoint: determinism_check is {_named(determinism_check)}: it can be {' or '.join(CHECKS)}")
     if not state.recording or _here.first:
         return function(*args, **kwargs)
     return _Run(function, args, kwargs).first()
+
+
+def _named(thing: Any) -> str:
+    """A thing in a few words: `3 (int)`, `a Tensor`."""
+    text, kind = repr(thing), type(thing).__name__
+    return f"{text} ({kind})" if len(text) <= LONGEST and "\n" not in text else f"a {kind}"
 
 
 class Remade:

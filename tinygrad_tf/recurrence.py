@@ -8,23 +8,23 @@ from . import ops
 from .engine import op
 
 
-@op
-def lstm(read, w, h, c, *, backwards=False):
+@op(alike=True)
+def lstm(read, w, h, c):
     """(T, B, 4H), (4H, H), (B, H), (B, H) -> (T, B, 2H)   y_t = h_t beside c_t (Hochreiter and Schmidhuber 1997)
 
     z_t = read_t + h_{t-1} w^T in four parts: i, f, o = sigmoid and n = tanh of theirs, in the order i, f, n, o;
-    c_t = f c_{t-1} + i n;  h_t = o tanh(c_t). `backwards` begins at the end of the sequence.
+    c_t = f c_{t-1} + i n;  h_t = o tanh(c_t).
     Back, from the last position to the first, with what each position hands to the one before it:
     dh += dh_{t+1};  dc += dc_{t+1} + dh o (1 - tanh(c)^2);
     dz = (dc n i (1 - i), dc c_{t-1} f (1 - f), dc i (1 - n^2), dh tanh(c) o (1 - o));  dh_{t-1} = dz w;  dc_{t-1} = dc f;
     dread = dz;  dw = sum_t dz_t^T h_{t-1}, which is one product at the end.
     """
-    steps, width = range(len(read))[:: -1 if backwards else 1], h.shape[1]
+    width = h.shape[1]
     gates, y, bent = np.empty_like(read, order="C"), np.empty((*read.shape[:2], 2 * width), read.dtype), []
     half = np.full(4 * width, 0.5, read.dtype)
     half[2 * width : 3 * width] = 1  # sigmoid(z) = (1 + tanh(z / 2)) / 2: one tanh for all four
     across, states = w.T.copy(), [(h, c)]
-    for t in steps:
+    for t in range(len(read)):
         z = np.matmul(states[-1][0], across, out=gates[t])
         z += read[t]
         z *= half
@@ -41,9 +41,9 @@ def lstm(read, w, h, c, *, backwards=False):
 
     def rule(g):
         dread, dh, dc = np.empty_like(gates), 0, 0
-        for k, t in reversed(list(enumerate(steps))):
+        for t in reversed(range(len(gates))):
             (i, f, n, o), (di, df, dn, do) = _parts(gates[t]), _parts(dread[t])
-            before, tanh = states[k][1], bent[k]
+            before, tanh = states[t][1], bent[t]
             dh = g[t, :, :width] + dh
             dc = g[t, :, width:] + dc + dh * o * (1 - tanh * tanh)
             np.multiply(dc * n, i * (1 - i), out=di)
@@ -51,7 +51,7 @@ def lstm(read, w, h, c, *, backwards=False):
             np.multiply(dc * i, 1 - n * n, out=dn)
             np.multiply(dh * tanh, o * (1 - o), out=do)
             dh, dc = dread[t] @ w, dc * f
-        before = np.stack([states[k][0] for k, _ in sorted(enumerate(steps), key=lambda pair: pair[1])])
+        before = np.stack([h for h, _ in states[:-1]])
         return dread, dread.reshape(-1, 4 * width).T @ before.reshape(-1, width), dh, dc
 
     return y, rule
@@ -63,11 +63,11 @@ def _parts(z):
 
 
 @lstm.reference
-def _(read, w, h, c, *, backwards=False):
+def _(read, w, h, c):
     out = []
-    for t in range(len(read))[:: -1 if backwards else 1]:
+    for t in range(len(read)):
         i, f, n, o = (read[t] + h @ w.T).chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * n.tanh()
         h = o.sigmoid() * c.tanh()
         out.append(ops.cat(h, c, dim=-1).unsqueeze(0))
-    return ops.cat(*out[:: -1 if backwards else 1], dim=0)
+    return ops.cat(*out, dim=0)

@@ -6,7 +6,6 @@ import builtins
 import math
 import warnings
 import weakref
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,21 +14,23 @@ import numpy as np
 from . import fused, higher, ops
 from .device import CPU, KINDS, on_cpu
 from .device import device as Device
-from .dtypes import as_array, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from .dtypes import as_array, as_condition, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .engine import Traced, note_write, origin_of, promote, recast, state
-from .in_place import InPlace, as_index
-
-values_and_indices = namedtuple("values_and_indices", "values indices")
+from .order import values_and_indices
+from .printing import numbers
+from .seldom import Seldom
 
 
 def _number(x: Any) -> Any:
     return x.array if isinstance(x, Traced) else x
 
 
-def _constant(function: Callable) -> Any:
-    """A NumPy function as a method that carries no gradient."""
+def _constant(function: Callable, foreign: Any = None) -> Any:
+    """A NumPy function as a method that carries no gradient. `foreign`: what it answers beside None or a string."""
 
     def method(*inputs: Any) -> Tensor:
+        if foreign is not None and (inputs[-1] is None or isinstance(inputs[-1], str)):
+            return foreign
         return Tensor(np.asarray(function(*map(_number, inputs))))
 
     return method
@@ -41,11 +42,15 @@ def _reflected(method: Callable) -> Any:
 
 
 def _floor_divide(a: Any, b: Any) -> Tensor:
-    return _constant(np.floor_divide)(*promote((a, b), [_number(a), _number(b)]))
+    a, b = promote((a, b), [_number(a), _number(b)])
+    if np.result_type(a, b).kind != "f" and np.size(a) and not np.all(b):
+        raise ZeroDivisionError("integers divided by 0")
+    return _constant(np.floor_divide)(a, b)
 
 
 def _remainder(a: Any, b: Any) -> Tensor:
     return ops.sub(a, _floor_divide(a, b) * b)
+
 
 
 class RemovableHandle:
@@ -60,7 +65,7 @@ class RemovableHandle:
         self.remove()
 
 
-class Tensor(InPlace):
+class Tensor(Seldom):
     """An n-dimensional array that remembers how it was computed.
 
     `Tensor(data, requires_grad=False, dtype=None)` shares the memory of a NumPy array, and that of another tensor, but not
@@ -169,8 +174,10 @@ class Tensor(InPlace):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        text = np.array2string(self.array, separator=", ", precision=4, prefix="tensor(")
-        if self.dtype not in (float32, int64, bool_):
+        text = numbers(self.array)
+        if not self.array.size and self.ndim != 1:
+            text += f", size={self.shape}"
+        if self.dtype not in (float32, int64, bool_) or (not self.array.size and self.dtype != float32):
             text += f", dtype={self.dtype}"
         if self.node is not None:
             text += f", grad_fn=<{self.node.op.name}>"
@@ -179,7 +186,7 @@ class Tensor(InPlace):
         return f"tensor({text})"
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return format(self.item(), spec) if spec or not self.ndim else str(self)
 
     def __bool__(self) -> builtins.bool:
         return builtins.bool(self.item())
@@ -310,7 +317,7 @@ class Tensor(InPlace):
     add = __add__ = ops.add
     sub = __sub__ = subtract = ops.sub
     mul = __mul__ = multiply = ops.mul
-    div = __truediv__ = divide = true_divide = ops.div
+    __truediv__ = true_divide = ops.div
     pow = __pow__ = ops.pow
     matmul = __matmul__ = mm = bmm = ops.matmul
     neg = __neg__ = negative = ops.neg
@@ -322,8 +329,8 @@ class Tensor(InPlace):
     __rtruediv__, __rpow__, __rmatmul__ = _reflected(ops.div), _reflected(ops.pow), _reflected(ops.matmul)
     __rfloordiv__, __rmod__ = _reflected(_floor_divide), _reflected(_remainder)
 
-    eq = __eq__ = _constant(np.equal)
-    ne = __ne__ = _constant(np.not_equal)
+    eq = __eq__ = _constant(np.equal, foreign=NotImplemented)
+    ne = __ne__ = _constant(np.not_equal, foreign=NotImplemented)
     lt = __lt__ = _constant(np.less)
     le = __le__ = _constant(np.less_equal)
     gt = __gt__ = _constant(np.greater)
@@ -338,6 +345,20 @@ class Tensor(InPlace):
 
     def __pos__(self) -> Tensor:
         return self
+
+    def div(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """self / other; rounded down with rounding_mode="floor", towards 0 with "trunc", both of slope 0."""
+        if rounding_mode is None:
+            return ops.div(self, other)
+        if rounding_mode not in ("floor", "trunc"):
+            raise ValueError(f'div: rounding_mode is None, "floor" or "trunc", not {rounding_mode!r}')
+        whole = _floor_divide(self, other)
+        if whole.dtype.kind != "f":
+            return whole if rounding_mode == "floor" else whole + ((whole < 0) & (whole * other != self))
+        whole = whole if rounding_mode == "floor" else _constant(np.trunc)(ops.div(self, other))
+        return ops.where(whole, self, condition=np.True_)  # self is never chosen
+
+    divide = div
 
     def all(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         return self._truth(np.all, dim, keepdim)
@@ -372,7 +393,10 @@ class Tensor(InPlace):
 
     def addmm(self, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """beta * self + alpha * mat1 @ mat2"""
-        return beta * self + alpha * (mat1 @ mat2)
+        product = mat1 @ mat2
+        if product.dtype != self.dtype:
+            raise TypeError(f"addmm: a product of dtype {product.dtype} beside dtype {self.dtype}: .to(dtype) converts")
+        return beta * self + alpha * product
 
     def outer(self, vec2: Tensor) -> Tensor:
         """(m,), (n,) -> (m, n)   every product"""
@@ -400,12 +424,12 @@ class Tensor(InPlace):
 
     def where(self, condition: Any, other: Any) -> Tensor:
         """self where the condition holds, else other."""
-        return ops.where(self, other, condition=as_array(condition))
+        return ops.where(self, other, condition=as_condition(condition, "where"))
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """value where the mask is true, else self, in the dtype of self."""
         value = self.dtype.type(value) if isinstance(value, (builtins.bool, int, float)) else value
-        return ops.where(value, self, condition=as_array(mask))
+        return ops.where(value, self, condition=as_condition(mask, "masked_fill"))
 
     # -------------------------------------------------------------------------------------------- sums over axes
 
@@ -420,7 +444,13 @@ class Tensor(InPlace):
         if dtype is not None:
             return self.to(dtype).mean(dim, keepdim, axis=axis, keepdims=keepdims)
         dim, keepdim = axis if dim is None else dim, keepdim or keepdims
-        return ops.sum(self, dim=dim, keepdim=keepdim) / self._count(dim)
+        return ops.sum(self._floats("mean"), dim=dim, keepdim=keepdim) / self._count(dim)
+
+    def _floats(self, what: str) -> Tensor:
+        """This tensor, if it holds floats: PyTorch has no mean, norm or softmax of integers, which would not be integers."""
+        if self.array.dtype.kind != "f":
+            raise TypeError(f"{what} takes a tensor of floats, not of dtype {self.dtype}: .float() converts")
+        return self
 
     def _count(self, dim: Any) -> int:
         """How many elements are reduced along dim."""
@@ -429,7 +459,7 @@ class Tensor(InPlace):
     def var(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
         """The variance: squares of the distance from the mean, summed, over n - correction."""
         correction = correction if unbiased is None else int(unbiased)
-        off = self - self.mean(dim, keepdim=True)
+        off = self._floats("var") - self.mean(dim, keepdim=True)
         return (off * off).sum(dim, keepdim) / max(self._count(dim) - correction, 0)
 
     def std(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
@@ -468,8 +498,8 @@ class Tensor(InPlace):
     def argmin(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
         return Tensor(np.argmin(self.array, axis=dim, keepdims=keepdim))
 
-    def argsort(self, dim: int = -1, descending: builtins.bool = False) -> Tensor:
-        """The places in rising (or falling) order; equal elements stay in their order, NaN counts as the largest."""
+    def argsort(self, dim: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
+        """The places in rising (or falling) order, always stable: equal elements stay in theirs. NaN counts as the largest."""
         if not descending:
             return Tensor(np.argsort(self.array, axis=dim, kind="stable"))
         backwards = np.argsort(np.flip(self.array, dim), axis=dim, kind="stable")
@@ -503,6 +533,7 @@ class Tensor(InPlace):
 
     def norm(self, p: float = 2, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """The p-norm along dim (None: of all elements as one vector); the slope of a length is 0 where all are 0."""
+        self._floats("norm")
         if p == 2:
             return _root((self * self).sum(dim, keepdim))
         if p in (math.inf, -math.inf):
@@ -586,7 +617,7 @@ class Tensor(InPlace):
         x = self.reshape((1,) * (len(repeats) - self.ndim) + self.shape)
         pairs = [n for r, size in zip(repeats, x.shape, strict=True) for n in (r, size)]
         x = x.reshape([n for size in x.shape for n in (1, size)]).expand(pairs)
-        return x.reshape([r * size for r, size in zip(repeats, pairs[1::2], strict=True)])
+        return x.reshape([r * size for r, size in zip(repeats, pairs[1::2], strict=True)]).contiguous()
 
     tile = repeat
 
@@ -670,52 +701,7 @@ class Tensor(InPlace):
         rows, columns = self.shape[-2:]
         return np.tri(rows, columns, diagonal, dtype=builtins.bool)
 
-    def diagonal(self) -> Tensor:
-        """A copy of the diagonal of the last two axes."""
-        n = min(self.shape[-2:])
-        return self[..., np.arange(n), np.arange(n)]
-
     # -------------------------------------------------------------------------------------------- places
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return ops.getitem(self, index=as_index(index))
-
-    def gather(self, dim: int, index: Any) -> Tensor:
-        """y[i][j][k] = self[index[i][j][k]][j][k] for dim = 0, and so on. index may be smaller than self off dim."""
-        return self[_along(self, dim, index)]
-
-    def scatter(self, dim: int, index: Any, src: Any = None, value: Any = None) -> Tensor:
-        """A copy with src, or the number `value`, at the places that gather would read."""
-        places = _along(self, dim, index)
-        src = value if src is None else src
-        src = src[tuple(slice(n) for n in places[0].shape)] if isinstance(src, Tensor) and src.ndim else src
-        return ops.put(self, src, index=places)
-
-    def scatter_add(self, dim: int, index: Any, src: Tensor) -> Tensor:
-        """A copy with src added at the places that gather would read, twice where a place is named twice."""
-        places = _along(self, dim, index)
-        return self + ops.unindex(src[tuple(slice(n) for n in places[0].shape)], index=places, shape=self.shape)
-
-    def index_select(self, dim: int, index: Any) -> Tensor:
-        return self[(slice(None),) * ops.axis(dim, self.ndim) + (as_array(index),)]
-
-    def index_add(self, dim: int, index: Any, source: Tensor, alpha: Any = 1) -> Tensor:
-        """A copy with alpha * source added at these places along dim, twice where a place is named twice."""
-        places = (slice(None),) * ops.axis(dim, self.ndim) + (as_array(index),)
-        return self + ops.unindex(source if alpha == 1 else alpha * source, index=places, shape=self.shape)
-
-    def index_fill(self, dim: int, index: Any, value: Any) -> Tensor:
-        """A copy with value at these places along dim."""
-        chosen = np.zeros(self.shape[ops.axis(dim, self.ndim)], builtins.bool)
-        chosen[as_array(index)] = True
-        return self.masked_fill(chosen.reshape([-1 if i == ops.axis(dim, self.ndim) else 1 for i in range(self.ndim)]), value)
-
-    def take(self, index: Any) -> Tensor:
-        """Elements of the flattened tensor."""
-        return self.reshape(-1)[as_array(index)]
-
-    def masked_select(self, mask: Any) -> Tensor:
-        return self[as_array(mask).astype(builtins.bool)]
 
     def nonzero(self, as_tuple: builtins.bool = False) -> Any:
         """Where the elements are not zero: (n, axes), or a tensor for each axis."""
@@ -734,10 +720,10 @@ class Tensor(InPlace):
     # -------------------------------------------------------------------------------------------- fused functions
 
     def softmax(self, dim: int, dtype: Any = None) -> Tensor:
-        return _along_one(fused.softmax, self if dtype is None else self.to(dtype), dim)
+        return _along_one(fused.softmax, self._floats("softmax") if dtype is None else self.to(dtype), dim)
 
     def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
-        return _along_one(fused.log_softmax, self if dtype is None else self.to(dtype), dim)
+        return _along_one(fused.log_softmax, self._floats("log_softmax") if dtype is None else self.to(dtype), dim)
 
     # -------------------------------------------------------------------------------------------- dtype
 
@@ -861,13 +847,3 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
     return tuple(map(int, sizes))
-
-
-def _along(x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, ...]:
-    """The index of gather: the given one along dim, every place's own along the other axes."""
-    index = as_array(index)
-    if index.ndim != x.ndim:
-        raise ValueError(f"gather: an index of shape {index.shape} for a tensor of shape {x.shape}: the ranks must be equal")
-    places = list(np.indices(index.shape, sparse=True))
-    places[ops.axis(dim, x.ndim)] = index
-    return tuple(np.broadcast_arrays(*places))

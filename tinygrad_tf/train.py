@@ -24,6 +24,7 @@ from .memory import keep_freed_memory
 from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine, warmup_linear
 from .parallel import ONE, One
+from .replay import replaying
 from .report import Progress, draw_curves, progress
 from .run import Run
 from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint_in, locked, next_folder, refuse_if_taken, typed
@@ -157,7 +158,7 @@ def resume(folder: str | Path, display: Progress | None = None, ranks: One = ONE
         run.config = run.config.changed(**changes)
         c = run.config
         run.model.config = replace(run.model.config, recompute=c.recompute)  # the same gradients either way
-        ranks.check(c.batch_size)
+        ranks.check(c.batch_size, begun=True)
         if c.steps < run.step:
             raise RunError(f"{folder} has already done {run.step} steps; --steps cannot be {c.steps}")
         if c.text not in NAMED and not Path(c.text).exists():
@@ -223,7 +224,7 @@ def _at_work(c: TrainConfig, ranks: One) -> Iterator[threading.Event]:
     keep_freed_memory()
     product = 2 * c.batch_size // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of a block's largest one
     # Where a number becomes infinite the loop says so; NumPy need not.
-    with interruptible() as asked, threads_for(product, by_batch=True), np.errstate(all="ignore"):
+    with interruptible() as asked, threads_for(product, by_batch=True), replaying(), np.errstate(all="ignore"):
         yield asked
 
 

@@ -1,20 +1,25 @@
-"""What `tinygrad-tf doctor` says: what is installed, where a layout engine was looked for, whether a drawing can be made."""
+"""What `tinygrad-tf doctor` says: what is installed and used, where a layout engine was looked for, whether it draws."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
+import warnings
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import tinygrad_tf
+from tinygrad_tf import kernels
 from tinygrad_tf.threads import VARIABLES
 
 from . import layout
 
 PACKAGES = {  # name -> what it is for
     "matplotlib": "loss curves", "safetensors": "checkpoints", "marimo": "the lessons", "anywidget": "their figures",
-    "tokenizers": "the tokenizers of public checkpoints", "numba": "faster kernels",
+    "tokenizers": "the tokenizers of public checkpoints", "numba": "faster kernels", "mpi4py": "training on several processes",
 }  # fmt: skip
 
 
@@ -29,6 +34,7 @@ def _programs() -> list[str]:
             ("system", f"{platform.system()} {platform.machine()}"), ("NumPy", f"{_installed('numpy')}{_blas()}")]  # fmt: skip
     for name, use in PACKAGES.items():
         rows.append((name, _installed(name) or f"missing ({use}): pip install {name}"))
+    rows += [("kernels", _kernels()), ("MPI", _mpi())]
     return [f"{name:<12} {what}" for name, what in rows]
 
 
@@ -48,6 +54,36 @@ def _blas() -> str:
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     found = [f", {pool['internal_api']} {pool['version'] or ''}, threads: {pool['num_threads']}" for pool in pools]
     return "".join(found) + (f" ({', '.join(set_by)})" if set_by else "")
+
+
+def _kernels() -> str:
+    """Which loops run inside ops, why, and where those that numba compiles are kept."""
+    why = f" ({kernels.VARIABLE})" if kernels.asked() else ""
+    if kernels.IN_USE == "numpy":
+        return f"NumPy's{why}" if why else "NumPy's; numba is not installed"
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            lacking = kernels.lacking()
+        except ImportError as error:
+            return f"none: {error}"
+    if lacking:
+        return f"NumPy's; numba cannot be used here: {lacking}"
+    kept = import_module("tinygrad_tf.kernels.loops").exp.stats.cache_path
+    return f"numba's{why}, compiled at their first use and kept in {kept}"
+
+
+def _mpi() -> str:
+    """The library that mpi4py uses, not begun, and the program that starts processes."""
+    if not _installed("mpi4py"):
+        return "none; mpi4py is not installed"
+    beside = Path(sys.executable).with_name("mpirun")
+    program = shutil.which("mpirun") or (str(beside) if beside.exists() else "")
+    try:
+        import_module("mpi4py").rc.initialize = False
+        vendor, number = import_module("mpi4py.MPI").get_vendor()
+    except (ImportError, RuntimeError) as error:
+        return f"no library that mpi4py could use ({' '.join(str(error).split())}): pip install mpich"
+    return f"{vendor} {'.'.join(map(str, number))}, {program or 'but no mpirun on the PATH'}"
 
 
 def _engines() -> list[str]:

@@ -105,6 +105,8 @@ TABLE: dict[str, Words] = {
     "permute": Words("x with its axes in the order dims", ("g with the axes put back",)),
     "expand": Words("x, repeated to the shape", ("g, summed over the repeats",)),
     "getitem": Words("x[index]", ("zeros in the shape of x, with g added at index",)),
+    "diagonal": Words("x where the place along dim2 is the place along dim1 plus offset",
+                      ("zeros in the shape of x, with g there",)),
     "clone": Words("a copy of x", ("g",)),
     "unindex": Words("zeros in the shape, with what is given added at index", ("g[index]",), names=("what is given",)),
     "put": Words("a copy of x with value at index", ("g, but 0 at index", "g[index]"),
@@ -138,6 +140,8 @@ TABLE: dict[str, Words] = {
                   ("what reaches the four parts at each position", "Σ over positions of (what reaches the parts)ᵀ @ h before",
                    "what reaches the first h", "what reaches the first c"), names=("read", "w", "h", "c"),
                   aside="i, f, o are the sigmoid and n the tanh of the four parts of read + h before @ wᵀ"),
+    "replay": Words("the last of the ops that were recorded for x and the weights", ("g, back through the same ops",),
+                    names=("x", "weights")),
     # positions and attention
     "rotary": Words("each pair (a, b) of x turned by the angle of its position: (a · cos − b · sin, a · sin + b · cos)",
                     ("g, each pair turned back by the same angle",)),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import tables
+from benchmarks import drawing, tables
+from benchmarks.__main__ import USES
 from benchmarks.processes import Worker, WorkerError
 
 ROOT = Path(__file__).parents[2]
@@ -24,8 +26,9 @@ def run(*arguments, cwd=ROOT):
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["steps", "ops", "generation", "attention", "imports", "memory", "growth", "profile"])
 def test_every_measurement_runs_and_is_written_down(what, tmp_path):
-    options = ["--size", "tiny", "--pairs", 2, "--threads", 1, "--kernels", "numpy"]
-    done = run(what, *options, "--json", "results.json", cwd=tmp_path)
+    options = {"size": "tiny", "pairs": 2, "threads": 1, "kernels": "numpy"}
+    used = [word for name, value in options.items() if name in USES[what].split() for word in (f"--{name}", value)]
+    done = run(what, *used, "--json", "results.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.iterdir()  # nothing else is written
     assert file.name == "results.json"
@@ -96,17 +99,53 @@ def test_an_interrupted_run_leaves_what_it_has(monkeypatch, tmp_path):
     assert json.loads((tmp_path / "results.json").read_text())["results"] == [{"what": "first"}]
 
 
+def test_the_table_of_what_is_used_names_everything():
+    from benchmarks import __main__ as command
+
+    assert set(USES) == set(map(str, command.What))
+
+
 BAD = ["nothing", "steps --size huge", "steps --threads 0", "steps --pairs 0", "steps --patience -1", "steps --json .",
        "steps --json no/such/x.json", "steps --kernels cuda", "steps --add", "steps --figures no/such/folder",
-       "steps results.json", "report no/such/file.json", "report README.md"]  # fmt: skip
+       "steps results.json", "report no/such/file.json", "report README.md", "recomputation --size tiny", "growth --size baby",
+       "crossover --threads 1", "steps --shapes", "steps --check", "report --json x.json", "report --add",
+       "tricks --kernels numpy", "imports --threads 1", "profile --pairs 3",
+       "steps --bogus", "steps --pairs x", "steps --threads"]  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_bad_input_ends_with_status_2_and_no_traceback(bad):
     done = run(*bad.split())
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert done.stderr.strip()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"error: .+\n", done.stderr), done.stderr
+
+
+OTHERS = ["parallel worker", "parallel nothing", "parallel worker huge 3 0", "parallel worker tiny x 0", "worker", "worker a b",
+          "worker benchmarks.ours.Training x", "contest --bogus", "contest extra", "contest --seed -1"]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", OTHERS)
+def test_so_do_the_other_commands_of_the_folder(bad):
+    module, *arguments = bad.split()
+    command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"error: .+\n", done.stderr), done.stderr
+
+
+def test_a_wrong_word_in_the_environment_is_one_line_for_every_command():
+    commands = ["benchmarks report --check", "benchmarks.contest --help", "viz.gallery --check", "tinygrad_tf"]
+    for words in commands:
+        done = subprocess.run([sys.executable, "-m", *words.split()], cwd=ROOT, capture_output=True, check=False, text=True,
+                              env={**os.environ, "TINYGRAD_TF_KERNELS": "cuda"})  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert done.stderr == "error: TINYGRAD_TF_KERNELS is 'cuda': it can be numpy or numba, or unset\n"
+
+
+def test_the_readme_says_what_the_drawing_benchmark_draws():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{drawing.Parts().once()['nodes']} nodes" in readme
+    assert f"{drawing.Parts(fused=False).once()['nodes']} nodes" in readme
 
 
 def test_without_pytorch_ours_is_measured_alone(monkeypatch, capsys):
@@ -158,6 +197,6 @@ def test_a_worker_has_the_kernels_that_it_was_given(monkeypatch):
 
 
 def test_a_worker_that_does_not_start_says_so_and_leaves_nothing_open(capfd):
-    with pytest.raises(WorkerError, match=r"floor\.Products ended with status 1"):
+    with pytest.raises(WorkerError, match=r"floor\.Products ended with status 2"):
         Worker("floor.Products", 1, kernels="fortran", size="tiny")
     assert "it can be numpy or numba" in capfd.readouterr().err

@@ -131,8 +131,9 @@ def test_check_writes_nothing_and_report_does(tmp_path, monkeypatch, capsys):
     assert report.main([run]) == 0
     assert "training step, tiny, NumPy" in pages["README"].read_text()
     assert pages["NOTES"].read_text() == f"{report.START}{report.END}\n"  # these files hold nothing for it
-    assert report.main([run], check=True) == 0
     assert "README.md is written anew" in capsys.readouterr().out
+    assert report.main([run], check=True) == 0
+    assert capsys.readouterr().out == "README.md shows these results\nNOTES.md shows these results\n"
     assert report.notes([]).startswith("Nothing is measured yet")
 
 

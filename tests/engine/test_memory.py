@@ -200,7 +200,7 @@ def test_add_alone_keeps_no_intermediate_alive():
 )
 def test_an_input_that_needs_no_gradient_costs_nothing(name, f):
     """The rule for the constant would need x; there is no such gradient, so x is not kept."""
-    x, c = leaf(3, 3), Tensor(np.ones((3, 3), dtype=np.float32))
+    x, c = leaf(3, 3), Tensor(np.ones((3, 3)))
     h = x + 1
     ref = weakref.ref(h.array)
     y = f(h, c)

@@ -12,6 +12,7 @@ def leaf():
     return tensor([1.0, 2.0], requires_grad=True)
 
 
+@pytest.mark.filterwarnings("ignore:a float64 array beside")
 @pytest.mark.parametrize(
     "f, value, slope",
     [

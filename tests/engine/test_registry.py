@@ -50,6 +50,24 @@ ROWS = [[(2, 4)], [(3,)], [(2, 1, 3)], [(0, 3)]]
 ALONG = cases([[(2, 3, 2)], [(3, 1)]], [{"dim": 1}, {"dim": -1}, {"dim": 0}]) + cases([[(4,)], [(1,)]], [{"dim": 0}])
 QKV = [[(1, 2, 3, 4), (1, 2, 4, 4), (1, 2, 4, 3)], [(2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 2)], [(1, 1, 1, 1)] * 3]
 
+
+class Program(tuple):
+    """Its representation is part of a test's name, which must be the same in every process."""
+
+    def __repr__(self):
+        return "-".join(op.name for op, *_ in self)
+
+
+PROGRAM = Program(
+    [
+        (registry["mul"], (0, 1), {}),
+        (registry["rms_norm"], (3, 1), {"eps": 0.1}),
+        (registry["residual"], (4, 3), {}),
+        (registry["linear"], (5, 2), {}),
+        (registry["mul"], (6, 6), {}),
+    ]
+)
+
 EXAMPLES = {
     **{name: cases(PAIRS) for name in ("add", "sub", "mul", "residual", "maximum", "minimum")},
     "swiglu": cases([pair for pair in PAIRS if pair[0] == pair[1]]),
@@ -133,6 +151,9 @@ EXAMPLES = {
         ],
     )
     + cases([[()]], [{"index": ()}, {"index": None}]),
+    "diagonal": cases([[(3, 4)]], [{"offset": k} for k in (0, 1, -2, 9)])
+    + cases([[(2, 3, 2)]], [{"dim1": -1, "dim2": 0}, {"offset": 1, "dim1": 1, "dim2": 2}])
+    + cases([[(0, 2)]]),
     "unindex": cases([[(3,)]], [{"index": np.array([1, 1, 0]), "shape": (2,)}, {"index": (0, slice(1, None)), "shape": (2, 4)}])
     + cases([[()]], [{"index": 1, "shape": (3,)}]),
     "put": cases([[(3, 4), (4,)]], [{"index": 1}, {"index": np.array([2, 0])}])
@@ -176,9 +197,9 @@ EXAMPLES = {
         [{"cos": np.cos(ANGLES), "sin": np.sin(ANGLES), "interleaved": i} for i in (False, True)],
     ),
     "lstm": cases(
-        [[(3, 2, 8), (8, 2), (2, 2), (2, 2)], [(1, 1, 4), (4, 1), (1, 1), (1, 1)], [(2, 0, 4), (4, 1), (0, 1), (0, 1)]],
-        [{}, {"backwards": True}],
+        [[(3, 2, 8), (8, 2), (2, 2), (2, 2)], [(1, 1, 4), (4, 1), (1, 1), (1, 1)], [(2, 0, 4), (4, 1), (0, 1), (0, 1)]]
     ),
+    "replay": cases([[(2, 3, 4), (4,), (5, 4)], [(1, 4), (4,), (1, 4)], [(0, 4), (4,), (2, 4)]], [{"program": PROGRAM}]),
     "split_heads": cases([[(2, 3, 4)], [(1, 1, 2)], [(0, 3, 4)]], [{"heads": 2}, {"heads": 1}]),
     "join_heads": cases([[(2, 2, 3, 4)], [(1, 1, 1, 2)], [(0, 2, 3, 4)]]),
     "attention": cases(

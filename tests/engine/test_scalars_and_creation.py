@@ -14,6 +14,7 @@ def test_one_element_is_a_python_number():
     for x in (tensor(2.5), tensor([2.5]), tensor([[2.5]])):
         assert (x.item(), float(x), int(x), bool(x)) == (2.5, 2.5, 2, True)
         assert f"{x:.2f} {x:6.1f}" == "2.50    2.5"
+        assert f"{x}" == ("2.5" if x.ndim == 0 else str(x))
         assert "%.1f %d" % (x, x) == "2.5 2"  # noqa: UP031
     assert type(tensor(3).item()) is int
     assert type(tensor(True).item()) is bool
@@ -58,7 +59,7 @@ def test_comparison_of_numbers_in_an_if():
     assert not (loss > best)
     assert min(best, loss) is loss
     assert (tensor([1, 2]) == tensor([1, 2])).all()
-    assert not (tensor([1.0]) == None).any()  # noqa: E711
+    assert (tensor([1.0]) == None, tensor([1.0]) != None, tensor([1.0]) == "a") == (False, True, False)  # noqa: E711
     assert 2 in tensor([1, 2])
     assert 3 not in tensor([1, 2])
 
@@ -86,9 +87,9 @@ def test_what_a_tensor_says_of_itself():
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda: tensor(1.5), "tensor(1.5)"),
+        (lambda: tensor(1.5), "tensor(1.5000)"),
         (lambda: tensor([1, 2]), "tensor([1, 2])"),
-        (lambda: tensor([True]), "tensor([ True])"),
+        (lambda: tensor([True]), "tensor([True])"),
         (lambda: tensor([1.0], requires_grad=True), "tensor([1.], requires_grad=True)"),
         (lambda: tensor([1.0], requires_grad=True) * 2, "tensor([2.], grad_fn=<mul>)"),
         (lambda: tensor([1], dtype=np.int32), "tensor([1], dtype=int32)"),

@@ -115,7 +115,7 @@ VECTOR = {  # at least one axis
         for name in ("softmax", "log_softmax", "cumsum")
         for dim in (0, -1)
     },
-    "argsort": lambda m, x: [x.argsort(), x.argsort(0), x.argsort(-1, descending=True)],
+    "argsort": lambda m, x: [x.argsort(), x.argsort(0), x.argsort(-1, descending=True), x.argsort(stable=True)],
     "sort": lambda m, x: [*x.sort(), *x.sort(0, descending=True)],
     "topk": lambda m, x: [*x.topk(1), *x.topk(2, dim=-1), *x.topk(2, dim=-1, largest=False)],
     "all any dim": lambda m, x: [

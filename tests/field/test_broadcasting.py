@@ -29,7 +29,7 @@ def test_BC_02_a_bias_keeps_its_shape_and_a_gradient_of_another_is_refused(make)
 
 def test_BC_04_a_shared_operand_of_a_batched_matmul_gets_the_sum_over_the_batch():
     a = tensor(np.arange(1.0, 9).reshape(2, 2, 2), requires_grad=True)
-    b = tensor([[9.0, 10], [11, 12]], requires_grad=True)
+    b = tensor([[9.0, 10], [11, 12]], dtype=np.float64, requires_grad=True)
     loss = (a @ b).sum()
     loss.backward()
     assert loss.item() == 764

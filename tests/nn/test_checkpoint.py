@@ -571,6 +571,35 @@ def test_errors_inside_name_the_module_as_ever():
         nn.checkpoint(model, leaf(2, 3))
 
 
+@pytest.mark.parametrize("keywords", [
+    {"use_reentrant": False}, {"use_reentrant": True}, {"use_reentrant": None},
+    {"preserve_rng_state": False, "determinism_check": "none", "debug": True, "early_stop": False, "context_fn": None},
+])  # fmt: skip
+def test_pytorchs_keywords_are_taken_and_never_reach_the_function(keywords):
+    x, calls = leaf(30), []
+
+    def f(x, **own):
+        calls.append(own)
+        return F.dropout(x, 0.5).exp()
+
+    y = nn.checkpoint(f, x, times=2, **keywords)
+    y.sum().backward()
+    assert calls == [{"times": 2}] * 2
+    np.testing.assert_array_equal(x.grad.array == 0, y.array == 1)  # the same numbers are dropped again
+
+
+def test_what_cannot_be_called_or_asked_for_is_named():
+    x = leaf(3)
+    with pytest.raises(TypeError, match=r"^checkpoint: what it is to call comes first, a function or a module, not 3 \(int\)$"):
+        nn.checkpoint(3, x)
+    with pytest.raises(TypeError, match="not a Tensor$"):
+        nn.checkpoint(leaf(30, 30), lambda x: x)
+    with pytest.raises(NotImplementedError, match="context_fn is not here; enter the contexts inside the function"):
+        nn.checkpoint(lambda x: x, x, context_fn=lambda: None)
+    with pytest.raises(ValueError, match=r"determinism_check is 'all' \(str\): it can be default or none"):
+        nn.checkpoint(lambda x: x, x, determinism_check="all")
+
+
 # ------------------------------------------------------------------------------------------------ memory and threads
 
 

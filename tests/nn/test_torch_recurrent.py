@@ -1,4 +1,9 @@
-"""nn.RNN, nn.LSTM and nn.GRU against PyTorch's, from its state dicts: outputs, states and every gradient."""
+"""nn.RNN, nn.LSTM and nn.GRU against PyTorch's, from its state dicts: outputs, states and every gradient.
+
+nn.utils.rnn.pack_padded_sequence nn.utils.rnn.pad_packed_sequence nn.utils.rnn.pack_sequence nn.utils.rnn.unpack_sequence
+"""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,6 +36,98 @@ def test_recurrent(oracle, against, randn, dtype, kind, options, shape, given):
         return module(x, states if len(states) > 1 else states[0]) if states else module(x)
 
     against.same_layer(oracle, ours, theirs, x, *states, call=call, times=4)
+
+
+LENGTHS = [[5, 3, 3, 1], [1], [4], [3, 3, 3], [1, 1], [7, 1], [2, 5, 1], [1, 4], [3, 1, 3, 2], [6, 5, 6, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_sequences(oracle, against, randn, dtype, kind, options, given):
+    """torch.nn.utils.rnn: packed, through the layer, padded again; every text's state is that at its own end."""
+    import tinygrad_tf.torch as door
+
+    first = options.get("batch_first", False)
+
+    def through(lengths, module, x, *states):
+        torch = door if isinstance(x, Tensor) else oracle
+        rnn, in_order = torch.nn.utils.rnn, lengths == sorted(lengths, reverse=True)
+        packed = rnn.pack_padded_sequence(x, torch.tensor(lengths), batch_first=first, enforce_sorted=in_order)
+        hx = () if not states else (states,) if len(states) > 1 else states
+        out, last = module(packed, *hx)
+        padded, counts = rnn.pad_packed_sequence(out, batch_first=first, padding_value=0.5, total_length=max(lengths) + 2)
+        assert counts.tolist() == lengths
+        assert out.batch_sizes.tolist() == packed.batch_sizes.tolist()
+        return [packed.data * 1, out.data, padded, *(last if isinstance(last, tuple) else [last])]
+
+    for lengths in LENGTHS:
+        ours, theirs = pair(oracle, kind, **options)
+        x = randn(*((len(lengths), max(lengths) + 1) if first else (max(lengths) + 1, len(lengths))), 4, dtype)
+        rows = options.get("num_layers", 1) * (1 + options.get("bidirectional", False))
+        states = [randn(rows, len(lengths), 6, dtype) for _ in range(2 if kind == "LSTM" else 1)] if given else []
+        against.same_layer(oracle, ours, theirs, x, *states, call=partial(through, lengths), times=4)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_sequences_are_packed_and_unpacked(oracle, lengths):
+    import tinygrad_tf.torch as door
+
+    answers = []
+    for torch in (door, oracle):
+        rnn = torch.nn.utils.rnn
+        parts = [torch.arange(2 * n).reshape(n, 2) + 100 * i for i, n in enumerate(lengths)]
+        packed = rnn.pack_sequence(parts, enforce_sorted=lengths == sorted(lengths, reverse=True))
+        indices = [None if i is None else i.tolist() for i in packed[2:]]
+        back = [x.tolist() for x in rnn.unpack_sequence(packed)]
+        assert back == [x.tolist() for x in parts]
+        answers.append([packed.data.tolist(), packed.batch_sizes.tolist(), indices, packed.to(torch.float64).data.tolist()])
+    assert answers[0][:2] + answers[0][3:] == answers[1][:2] + answers[1][3:] or len(set(lengths)) < len(lengths)
+    assert (answers[0][2][0] is None) == (answers[1][2][0] is None)
+
+
+@pytest.mark.parametrize("lengths, words", [
+    ([1, 2], "enforce_sorted=False"), ([2, 0], "from 1 on"), ([4, 1], "at most 3"), ([2], "2 texts"),
+])  # fmt: skip
+def test_what_is_no_packed_sequence_is_refused(lengths, words):
+    from tinygrad_tf.nn.packed import pack_padded_sequence, pad_packed_sequence
+
+    with pytest.raises(RuntimeError, match=words):
+        pack_padded_sequence(Tensor(np.ones((3, 2, 4))), lengths)
+    packed = pack_padded_sequence(Tensor(np.ones((3, 2, 4))), [3, 1])
+    with pytest.raises(ValueError, match="longest text"):
+        pad_packed_sequence(packed, total_length=2)
+    with pytest.raises(ValueError, match="5 numbers a position"):
+        nn.GRU(5, 2)(packed)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(2,), (1,), (0,), (7,), ()], ids=str)
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("kind", ["RNNCell", "LSTMCell", "GRUCell"])
+def test_cells(oracle, against, randn, dtype, kind, shape, given, bias):
+    """nn.RNNCell, nn.LSTMCell, nn.GRUCell: three positions, each from the state that the one before it left."""
+    for size in ((4, 6), (1, 1), (3, 2)):
+        ours, theirs = pair(oracle, kind, size, bias=bias)
+        states = [randn(*shape, size[1], dtype) for _ in range(2 if kind == "LSTMCell" else 1)] if given else []
+
+        def call(module, x, *states):
+            state = (states if kind == "LSTMCell" else states[0]) if states else None
+            for _ in range(3):
+                state = module(x, state)
+            return state
+
+        against.same_layer(oracle, ours, theirs, randn(*shape, size[0], dtype), *states, call=call, times=4)
+
+
+def test_a_cell_with_relu_and_what_it_refuses(oracle, against, randn):
+    against.same_layer(oracle, *pair(oracle, "RNNCell", nonlinearity="relu"), randn(3, 4, np.float64), times=4)
+    with pytest.raises(ValueError, match=r"\(B, 4\)"):
+        nn.GRUCell(4, 6)(Tensor(np.ones((2, 3))))
+    with pytest.raises(ValueError, match=r"goes on from 2 of shape \(2, 6\)"):
+        nn.LSTMCell(4, 6)(Tensor(np.ones((2, 4))), (Tensor(np.ones((2, 5))),) * 2)
+    with pytest.raises(ValueError, match="nonlinearity"):
+        nn.RNNCell(4, 6, nonlinearity="gelu")
 
 
 @pytest.mark.parametrize("shape", SHAPES[:6])

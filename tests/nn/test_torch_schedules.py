@@ -1,4 +1,9 @@
-"""Schedules against torch.optim.lr_scheduler, step by step; and going on from a state that either side saved."""
+"""Schedules against torch.optim.lr_scheduler, step by step; and going on from a state that either side saved.
+
+optim.lr_scheduler.OneCycleLR optim.lr_scheduler.StepLR optim.lr_scheduler.MultiStepLR optim.lr_scheduler.ExponentialLR
+optim.lr_scheduler.MultiplicativeLR optim.lr_scheduler.ConstantLR optim.lr_scheduler.LinearLR optim.lr_scheduler.PolynomialLR
+optim.lr_scheduler.CosineAnnealingWarmRestarts optim.lr_scheduler.SequentialLR optim.lr_scheduler.ChainedScheduler
+"""
 
 import copy
 import math
@@ -6,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from tinygrad_tf import Tensor, lr_scheduler, nn, optim
+from tinygrad_tf import Tensor, lr_phases, lr_scheduler, nn, optim
 
 
 def half(step):
@@ -35,6 +40,29 @@ CASES = {
     "cosine to a floor": ("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.01}),
     "cosine and up again": ("CosineAnnealingLR", {"T_max": 3, "eta_min": 0.02}),
     "cosine of one step": ("CosineAnnealingLR", {"T_max": 1}),
+    "exponential": ("ExponentialLR", {"gamma": 0.9}),
+    "multiplicative": ("MultiplicativeLR", {"lr_lambda": lambda step: 1 / step}),
+    "multiplicative, each": ("MultiplicativeLR", {"lr_lambda": [half, Warmup(3)]}),
+    "milestones": ("MultiStepLR", {"milestones": [3, 8, 8]}),
+    "milestones from the start": ("MultiStepLR", {"milestones": (0, 1, 19), "gamma": 0.5}),
+    "a third, then all": ("ConstantLR", {}),
+    "a tenth, then all": ("ConstantLR", {"factor": 0.1, "total_iters": 12}),
+    "warmup": ("LinearLR", {}),
+    "warmup from little": ("LinearLR", {"start_factor": 1e-3, "total_iters": 8}),
+    "down in a line": ("LinearLR", {"start_factor": 1.0, "end_factor": 0.0, "total_iters": 9}),
+    "polynomial": ("PolynomialLR", {}),
+    "polynomial, squared": ("PolynomialLR", {"total_iters": 11, "power": 2.0}),
+    "restarts": ("CosineAnnealingWarmRestarts", {"T_0": 4}),
+    "longer restarts": ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2, "eta_min": 0.01}),
+    "restarts each step": ("CosineAnnealingWarmRestarts", {"T_0": 1, "T_mult": 3}),
+    "warmup, then cosine": ("SequentialLR", {"parts": ["warmup", "cosine"], "milestones": [5]}),
+    "three in a row": ("SequentialLR", {"parts": ["a tenth, then all", "exponential", "longer restarts"],
+                                       "milestones": [2, 7]}),
+    "steps, then polynomial": ("SequentialLR", {"parts": ["step", "polynomial, squared"], "milestones": [6]}),
+    "half, then warmup": ("SequentialLR", {"parts": ["half", "down in a line"], "milestones": [1]}),
+    "cosine, then milestones": ("SequentialLR", {"parts": ["cosine", "milestones"], "milestones": [4]}),
+    "two at once": ("ChainedScheduler", {"parts": ["a third, then all", "exponential"]}),
+    "three at once": ("ChainedScheduler", {"parts": ["warmup", "step", "milestones"]}),
     "one cycle": ("OneCycleLR", {"max_lr": 0.5, "total_steps": 20}),
     "one cycle, linear": ("OneCycleLR", {"max_lr": 0.5, "epochs": 4, "steps_per_epoch": 6, "anneal_strategy": "linear"}),
     "one cycle, three phases": ("OneCycleLR", {"max_lr": 0.5, "total_steps": 23, "three_phase": True, "div_factor": 10}),
@@ -52,9 +80,20 @@ def pair(torch, name, options, optimizer="AdamW"):
     for modules, optims, schedules, one in ((nn, optim, lr_scheduler, Tensor(np.ones(1, np.float32))),
                                             (torch.nn, torch.optim, torch.optim.lr_scheduler, torch.ones(1))):  # fmt: skip
         groups = [{"params": [modules.Parameter(one)]}, {"params": [modules.Parameter(one + 1)], "lr": 0.03}]
-        options = copy.deepcopy(options)
-        made.append(getattr(schedules, name)(getattr(optims, optimizer)(groups, **OPTIMIZERS[optimizer]), **options))
+        stepped = getattr(optims, optimizer)(groups, **OPTIMIZERS[optimizer])
+        made.append(build(schedules, name, copy.deepcopy(options), stepped))
     return made
+
+
+def build(schedules, name, options, optimizer):
+    """A schedule of that module; "parts" are the cases that it is made of."""
+    cls = getattr(schedules, name) if hasattr(schedules, name) else getattr(lr_phases, name)
+    if name == "ChainedScheduler":
+        return cls([build(schedules, *CASES[part], optimizer) for part in options["parts"]])
+    if name == "SequentialLR":
+        parts = [build(schedules, *CASES[part], optimizer) for part in options["parts"]]
+        return cls(optimizer, parts, options["milestones"])
+    return cls(optimizer, **options)
 
 
 def rates(schedule):
@@ -67,7 +106,8 @@ def same(ours, theirs):
         for a, b in zip(mine, torchs):
             assert a == b if b is None else a == pytest.approx(b, rel=1e-12, abs=1e-17)
     assert ours.get_last_lr() == pytest.approx(theirs.get_last_lr(), rel=1e-12, abs=1e-17)
-    assert ours.last_epoch == theirs.last_epoch
+    if type(ours).__name__ != "ChainedScheduler":  # which counts no steps of its own
+        assert ours.last_epoch == theirs.last_epoch
 
 
 def step(ours, theirs, *numbers):
@@ -113,7 +153,15 @@ def test_an_object_that_makes_the_rate_goes_on_with_its_own_numbers():
     assert new.lr_lambdas[0].steps == 10
 
 
-@pytest.mark.parametrize("case", ["cosine", "step", "half"])
+def test_restarts_at_a_fraction_of_a_step(oracle):
+    for case in ("restarts", "longer restarts", "restarts each step"):
+        ours, theirs = pair(oracle, *CASES[case])
+        for epoch in (0.5, 1, 2.25, 3, 9.5, 22.75, 4, 0):
+            step(ours, theirs, epoch)
+            step(ours, theirs)
+
+
+@pytest.mark.parametrize("case", ["cosine", "step", "half", "exponential", "milestones", "warmup", "polynomial", "restarts"])
 def test_a_rate_that_was_changed_by_hand(oracle, case):
     ours, theirs = pair(oracle, *CASES[case])
     for _ in range(3):
@@ -124,13 +172,14 @@ def test_a_rate_that_was_changed_by_hand(oracle, case):
         step(ours, theirs)
 
 
-@pytest.mark.parametrize("case", ["cosine", "step", "half", "one cycle"])
+@pytest.mark.parametrize("case", ["cosine", "step", "half", "one cycle", "exponential", "milestones", "warmup", "polynomial",
+                                  "multiplicative", "a third, then all", "restarts"])  # fmt: skip
 def test_last_epoch_goes_on_with_the_groups_of_an_interrupted_run(oracle, case):
     name, options = CASES[case]
     ours, theirs = pair(oracle, name, options)
     for _ in range(4):
         step(ours, theirs)
-    ours = getattr(lr_scheduler, name)(ours.optimizer, **options, last_epoch=4)
+    ours = getattr(lr_scheduler if hasattr(lr_scheduler, name) else lr_phases, name)(ours.optimizer, **options, last_epoch=4)
     theirs = getattr(oracle.optim.lr_scheduler, name)(theirs.optimizer, **options, last_epoch=4)
     same(ours, theirs)
     for _ in range(4):
@@ -191,6 +240,13 @@ def test_it_takes_a_tensor_as_the_number():
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=0), "total_steps must be positive"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=9, pct_start=1.5), "pct_start"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=9, anneal_strategy="cosine"), "anneal_strategy"),
+    (lambda o: lr_phases.ConstantLR(o, factor=1.5), "between 0 and 1"),
+    (lambda o: lr_phases.LinearLR(o, start_factor=0.0), "first is not 0"),
+    (lambda o: lr_phases.CosineAnnealingWarmRestarts(o, 0), "from 1 on"),
+    (lambda o: lr_phases.SequentialLR(o, [], []), "at least one"),
+    (lambda o: lr_phases.SequentialLR(o, [lr_phases.ExponentialLR(o, 0.9)], [3]), "0 milestones"),
+    (lambda o: lr_phases.ChainedScheduler([]), "at least one"),
+    (lambda o: lr_phases.ChainedScheduler([lr_scheduler.ReduceLROnPlateau(o)]), "reads a number"),
     (lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=1.0), "does not reduce"),
     (lambda o: lr_scheduler.ReduceLROnPlateau(o, mode="least"), "mode is"),
 ])  # fmt: skip

@@ -121,6 +121,19 @@ DRAWN = {  # name of PyTorch -> what is drawn
     "nn.init.uniform_": lambda m, s, g: m.nn.init.uniform_(m.empty(s), a=-1, b=2),
     "nn.init.xavier_uniform_": lambda m, s, g: m.nn.init.xavier_uniform_(m.empty(s)),
     "nn.init.kaiming_uniform_": lambda m, s, g: m.nn.init.kaiming_uniform_(m.empty(s), a=math.sqrt(5)),
+    "nn.init.trunc_normal_": lambda m, s, g: m.nn.init.trunc_normal_(m.empty(s), std=0.5, a=-0.4, b=2.0, generator=g),
+    "nn.init.trunc_normal_, by default": lambda m, s, g: m.nn.init.trunc_normal_(m.empty(s), generator=g),
+    "nn.init.trunc_normal_, far": lambda m, s, g: m.nn.init.trunc_normal_(m.empty(s), mean=1.0, std=2.0, a=4.0, b=9.0),
+    "nn.init.orthogonal_": lambda m, s, g: m.nn.init.orthogonal_(m.empty(s), gain=2.0, generator=g),
+    "nn.init.xavier_normal_": lambda m, s, g: m.nn.init.xavier_normal_(m.empty(s), gain=0.5),
+    "nn.init.kaiming_normal_": lambda m, s, g: m.nn.init.kaiming_normal_(m.empty(s), mode="fan_out", nonlinearity="relu"),
+    "Tensor.exponential_": lambda m, s, g: m.empty(s).exponential_(2.0, generator=g),
+    "Tensor.random_": lambda m, s, g: m.empty(s, dtype=m.long).random_(-3, 9, generator=g),
+    "Tensor.random_, from 0": lambda m, s, g: m.empty(s).random_(7, generator=g),
+    "Tensor.bernoulli_": lambda m, s, g: m.empty(s).bernoulli_(0.3, generator=g),
+    "Tensor.multinomial": lambda m, s, g: m.tensor([1.0, 3.0]).multinomial(math.prod(s), replacement=True, generator=g),
+    "F.gumbel_softmax": lambda m, s, g: m.nn.functional.gumbel_softmax(m.zeros(*s, 2))[..., 0],
+    "F.gumbel_softmax, hard": lambda m, s, g: m.nn.functional.gumbel_softmax(m.arange(s[1]).expand(s) * 0.1, hard=True),
     "nn.init.kaiming_uniform": lambda m, s, g: m.nn.init.kaiming_uniform(m.empty(s)),
     "torch.multinomial": lambda m, s, g: m.multinomial(
         m.tensor([0.5, 0.25, 0.25]), num_samples=math.prod(s), replacement=True, generator=g
@@ -147,9 +160,69 @@ def test_random_numbers_have_the_same_shape_dtype_mean_and_spread_and_come_again
         assert draws[0] != draws[2]
 
 
+@pytest.mark.parametrize("shape", [(5, 5), (3, 7), (7, 3), (1, 4), (4, 1), (1, 1), (4, 2, 3), (2, 3, 1, 2), (9, 9), (0, 3)])
+def test_an_orthogonal_matrix(oracle, shape):
+    """nn.init.orthogonal_: of the rows, or of the columns if they are fewer, every product is that of the identity."""
+    for m in (ours, oracle):
+        x = m.nn.init.orthogonal_(m.empty(shape, dtype=m.float64), gain=3.0).numpy().reshape(shape[0], math.prod(shape[1:]))
+        x = x if x.shape[0] <= x.shape[1] else x.T
+        np.testing.assert_allclose(x @ x.T, 9 * np.eye(len(x)), atol=1e-9)
+
+
+def test_truncated_draws_stay_inside():
+    for a, b in [(-2, 2), (0, 0.1), (3, 9), (-9, -8.5), (-1, 50), (12, 13)]:
+        x = ours.nn.init.trunc_normal_(ours.empty(1000), a=a, b=b)
+        assert a <= x.min() <= x.max() <= b
+
+
+def test_a_hard_gumbel_softmax_has_the_gradient_of_the_soft_one():
+    x = ours.zeros(4, 3, requires_grad=True)
+    y = ours.nn.functional.gumbel_softmax(x, tau=0.7, hard=True)
+    assert sorted(y.detach().flatten().round().tolist()) == [0] * 8 + [1] * 4
+    (y * ours.arange(3.0)).sum().backward()
+    assert x.grad.abs().sum() > 0
+    np.testing.assert_allclose(x.grad.sum(-1).numpy(), 0, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "f",
     [
+        lambda m: m.nn.init.orthogonal_(m.empty(3)),
+        lambda m: m.nn.init.eye_(m.empty(3)),
+        lambda m: m.bincount(m.tensor([-1])),
+        lambda m: m.bincount(m.tensor([0.5])),
+        lambda m: m.lerp(m.tensor([1]), m.tensor([2]), 0.5),
+        lambda m: m.logaddexp(m.tensor([1]), m.tensor([2])),
+        lambda m: m.addcdiv(m.tensor([1]), m.tensor([1]), m.tensor([2])),
+        lambda m: m.histc(m.tensor([1, 2]), 2),
+        lambda m: m.dot(m.ones(2), m.ones(3)),
+        lambda m: m.mv(m.ones(2, 3), m.ones(3, 1)),
+        lambda m: m.trace(m.ones(2)),
+        lambda m: m.empty(3).random_(4, 4),
+        lambda m: m.ones(3).fill_diagonal_(1),
+        lambda m: m.searchsorted(m.ones(2, 3), m.ones(3, 3)),
+        lambda m: m.meshgrid(m.ones(2), indexing="yx"),
+        lambda m: m.diag(m.ones(1, 1, 1)),
+        lambda m: m.kthvalue(m.ones(3), 4),
+        lambda m: m.ones(3, 0).median(1),
+        lambda m: m.ones(4).unflatten(0, (3, 2)),
+        lambda m: m.ones(4).unfold(0, 5, 1),
+        lambda m: m.ones(4).movedim((0,), (0, 1)),
+        lambda m: m.cartesian_prod(m.ones(2, 2)),
+        lambda m: m.combinations(m.ones(2, 2)),
+        lambda m: m.nn.functional.glu(m.ones(3)),
+        lambda m: m.nn.functional.prelu(m.ones(3, 4), m.ones(3)),
+        lambda m: m.nn.functional.huber_loss(m.ones(3), m.ones(3), delta=0.0),
+        lambda m: m.nn.functional.smooth_l1_loss(m.ones(3), m.ones(3), beta=-1.0),
+        lambda m: m.nn.functional.conv2d(m.ones(1, 2, 3, 3), m.ones(1, 3, 2, 2)),
+        lambda m: m.nn.functional.conv1d(m.ones(1, 2, 3), m.ones(1, 2, 4)),
+        lambda m: m.nn.functional.conv1d(m.ones(1, 2, 3), m.ones(1, 2, 2), padding="same", stride=2),
+        lambda m: m.nn.functional.max_pool1d(m.ones(1, 2, 3), 2, padding=2),
+        lambda m: m.nn.functional.group_norm(m.ones(1, 3, 3), 2),
+        lambda m: m.nn.functional.embedding_bag(m.tensor([1]), m.ones(2, 2)),
+        lambda m: m.nn.functional.embedding_bag(m.tensor([[2]]), m.ones(2, 2)),
+        lambda m: m.nn.functional.embedding_bag(m.tensor([1]), m.ones(2, 2), m.tensor([1])),
+        lambda m: m.nn.functional.cosine_embedding_loss(m.ones(2, 2), m.ones(2, 2), m.tensor(1)),
         lambda m: m.randint(0, (2,)),
         lambda m: m.randint(3, 3, (2,)),
         lambda m: m.multinomial(m.zeros(3), 1),

@@ -1,4 +1,8 @@
-"""torch.nn.functional and clipping, against PyTorch."""
+"""torch.nn.functional and clipping, against PyTorch; and the modules of the same functions:
+
+nn.LeakyReLU nn.PReLU nn.ELU nn.SELU nn.Hardtanh nn.ReLU6 nn.LogSigmoid nn.Softsign nn.Mish nn.GLU nn.L1Loss nn.SmoothL1Loss
+nn.HuberLoss nn.MSELoss nn.MarginRankingLoss nn.PairwiseDistance nn.TripletMarginLoss nn.CosineEmbeddingLoss
+"""
 
 import numpy as np
 import pytest
@@ -43,6 +47,99 @@ TABLE = {
         ],
     },
     "floats": {
+        "F.leaky_relu": lambda m, x: [
+            m.nn.functional.leaky_relu(x),
+            m.nn.functional.leaky_relu(x, negative_slope=0.5),
+            m.nn.functional.leaky_relu(x * 1, 0.1, inplace=True),
+            m.nn.LeakyReLU(0.3)(x),
+        ],
+        "F.prelu": lambda m, x: [
+            m.nn.functional.prelu(x, m.tensor([0.2], dtype=x.dtype)),
+            m.nn.functional.prelu(x.flatten()[:, None], x.flatten()[:1]) if x.numel() else 0,
+            m.nn.functional.prelu(x, m.arange(x.shape[1]).to(x.dtype)) if x.dim() > 1 and x.numel() else 0,
+            m.nn.PReLU(init=0.1)(x.float()),
+        ],
+        "F.elu": lambda m, x: [
+            m.nn.functional.elu(x),
+            m.nn.functional.elu(x * 20, alpha=0.5),
+            m.nn.functional.elu(x * 1, inplace=True),
+            m.nn.ELU(2.0)(x),
+        ],
+        "F.selu": lambda m, x: [m.nn.functional.selu(x), m.nn.functional.selu(x * 9, inplace=True), m.nn.SELU()(x)],
+        "F.hardtanh": lambda m, x: [
+            m.nn.functional.hardtanh(x),
+            m.nn.functional.hardtanh(x * 2, min_val=-0.5, max_val=3.0),
+            m.nn.functional.hardtanh(x * 3, inplace=True),
+            m.nn.Hardtanh(-2, 0.25)(x),
+        ],
+        "F.relu6": lambda m, x: [m.nn.functional.relu6(x * 6), m.nn.functional.relu6(x * 1, inplace=True), m.nn.ReLU6()(x)],
+        "F.logsigmoid": lambda m, x: [m.nn.functional.logsigmoid(x * 100), m.nn.LogSigmoid()(x)],
+        "F.softsign": lambda m, x: [m.nn.functional.softsign(x), m.nn.Softsign()(x * 5)],
+        "F.mish": lambda m, x: [
+            m.nn.functional.mish(x),
+            m.nn.functional.mish(x * 30, inplace=True),
+            m.nn.Mish()(x - 1),
+        ],
+        "F.glu": lambda m, x: [
+            m.nn.functional.glu(m.stack([x, x * 2], -1)),
+            m.nn.functional.glu(m.stack([x, x, x * 3, x - 1], 0), dim=0),
+            m.nn.GLU(dim=0)(m.stack([x, x])),
+        ],
+        "F.smooth_l1_loss": lambda m, x: [
+            m.nn.functional.smooth_l1_loss(x, x.detach() * 3 - 1),
+            m.nn.functional.smooth_l1_loss(x, x * 0, reduction="none", beta=0.5),
+            m.nn.functional.smooth_l1_loss(x, x * 2, beta=0.0, reduction="sum"),
+            m.nn.SmoothL1Loss(reduction="sum", beta=2.0)(x, m.ones_like(x)),
+        ],
+        "F.huber_loss": lambda m, x: [
+            m.nn.functional.huber_loss(x, x.detach() * 3 - 1),
+            m.nn.functional.huber_loss(x, x * 0, reduction="none", delta=0.5),
+            m.nn.HuberLoss(reduction="sum", delta=2.0)(x * 9, m.ones_like(x)),
+        ],
+        "F.l1_loss": lambda m, x: [
+            m.nn.functional.l1_loss(x, x.detach() * 3 - 1),
+            m.nn.functional.l1_loss(x, x * 0, reduction="none"),
+            m.nn.L1Loss(reduction="sum")(x, m.ones_like(x)),
+            m.nn.functional.l1_loss(x, m.ones(1, dtype=x.dtype)),
+        ],
+        "F.mse_loss": lambda m, x: [
+            m.nn.functional.mse_loss(x, x.detach() * 3 - 1),
+            m.nn.functional.mse_loss(x, x * 0, reduction="none"),
+            m.nn.MSELoss(reduction="sum")(x, m.ones_like(x)),
+        ],
+        "F.margin_ranking_loss": lambda m, x: [
+            m.nn.functional.margin_ranking_loss(x, x * 2, m.ones_like(x)),
+            m.nn.functional.margin_ranking_loss(x, x * x, -m.ones_like(x), margin=0.3, reduction="none"),
+            m.nn.MarginRankingLoss(margin=0.5, reduction="sum")(x, 1 - x, m.sign(x.detach())),
+        ],
+        "F.pairwise_distance": lambda m, x: (
+            [
+                m.nn.functional.pairwise_distance(x, x * 2),
+                m.nn.functional.pairwise_distance(x, x - 1, p=1.0, keepdim=True),
+                m.nn.PairwiseDistance(p=2, eps=0.1)(x, x[..., :1]),
+            ]
+            if x.dim() and x.shape[-1]
+            else []
+        ),
+        "F.triplet_margin_loss": lambda m, x: (
+            [
+                m.nn.functional.triplet_margin_loss(x, x * 2, 1 - x),
+                m.nn.functional.triplet_margin_loss(x, x * x, 2 * x, margin=0.5, p=1, swap=True, reduction="none"),
+                m.nn.TripletMarginLoss(margin=2.0, reduction="sum")(x, x + 1, x * x),
+            ]
+            if x.dim() > 1 and x.numel()
+            else []
+        ),
+        "F.cosine_embedding_loss": lambda m, x: (
+            [
+                m.nn.functional.cosine_embedding_loss(x, x * x, m.ones(len(x))),
+                m.nn.functional.cosine_embedding_loss(x, x + 1, -m.ones(len(x)), margin=0.2, reduction="none"),
+                m.nn.CosineEmbeddingLoss(margin=-0.5, reduction="sum")(x, x - 1, m.sign(x.detach()[:, 0] + 0.1)),
+                m.nn.functional.cosine_embedding_loss(x[0], x[-1] + 1, m.tensor(-1)),
+            ]
+            if x.dim() == 2 and x.numel()
+            else []
+        ),
         "F.relu": lambda m, x: [m.nn.functional.relu(x), m.nn.functional.relu(x * 1, inplace=True)],
         "F.dropout": lambda m, x: [
             m.nn.functional.dropout(x, 0.0),

@@ -178,6 +178,16 @@ def test_what_is_imported_at_the_top_refuses_when_called():
         (torch, "sparse", "dense"),
         (torch, "vmap", "batch axis"),
         (torch, "complex64", "cos and sin"),
+        (torch, "svd", "numpy.linalg"),
+        (torch.linalg, "eigh", "numpy.linalg"),
+        (torch.nn, "Conv3d", "Conv2d"),
+        (torch.nn, "Bilinear", "torch.einsum"),
+        (torch.nn, "InstanceNorm2d", "GroupNorm"),
+        (torch.nn.functional, "interpolate", "repeat_interleave"),
+        (torch.nn.functional, "unfold", "Tensor.unfold"),
+        (torch.nn.utils, "weight_norm", "F.normalize"),
+        (torch.optim, "NAdam", "RAdam"),
+        (torch.autograd, "set_detect_anomaly", "torch.autograd.detect_anomaly"),
     ],
 )
 def test_unsupported_names_are_not_there_and_say_what_to_do(module, name, way):
@@ -193,6 +203,8 @@ def test_unsupported_names_are_not_there_and_say_what_to_do(module, name, way):
         ("from tinygrad_tf.torch import Tensor, view_as_complex", "torch.view_as_complex is not .*cos and sin"),
         ("from tinygrad_tf.torch import jit", "torch.jit is not .*runs as it is"),
         ("import tinygrad_tf.torch.onnx", "torch.onnx is not .*runs as it is"),
+        ("from tinygrad_tf.torch.autograd.functional import hessian", "torch.autograd.functional is not .*create_graph=True"),
+        ("from tinygrad_tf.torch.autograd import gradcheck", "torch.autograd.gradcheck is not .*tinygrad_tf.check.gradcheck"),
         ("from tinygrad_tf.torch.nn.attention import sdpa_kernel", "torch.nn.attention is .*scaled_dot_product_attention"),
         (
             "from tinygrad_tf.torch.nn.attention.flex_attention import flex_attention",

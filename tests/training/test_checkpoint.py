@@ -187,3 +187,18 @@ def test_infinity_is_no_json(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         save(tmp_path / "x", {}, {"loss": float("inf")})
     assert not checkpoint.Path(tmp_path / "x").exists()
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_said_to_be_missing(tmp_path, monkeypatch):
+    """safetensors says of both that there is no such file."""
+    path = tmp_path / "x.safetensors"
+    checkpoint.save(path, {"w": np.zeros(2, np.float32)}, {})
+
+    def refuse(*arguments, **settings):
+        raise FileNotFoundError("No such file or directory")
+
+    monkeypatch.setattr("safetensors.safe_open", refuse)
+    with pytest.raises(checkpoint.CheckpointError, match=r"x\.safetensors: it may not be read; change its permissions"):
+        checkpoint.load(path)
+    with pytest.raises(checkpoint.CheckpointError, match=r"y\.safetensors: no such checkpoint"):
+        checkpoint.load(tmp_path / "y.safetensors")

@@ -17,7 +17,7 @@ from shutil import which
 import numpy as np
 import pytest
 
-from tinygrad_tf import Tensor, checkpoint, parallel, train
+from tinygrad_tf import Tensor, checkpoint, parallel, process, train
 from tinygrad_tf.data import get_batch
 from tinygrad_tf.parallel import ONE, One
 from tinygrad_tf.report import Progress
@@ -135,6 +135,7 @@ def test_an_error_of_one_rank_ends_all_with_one_line(tmp_path, job, rank):
 @several
 @pytest.mark.parametrize("arguments, words", [
     ("--data-parallel --batch-size 3", "--batch-size 3 does not divide among 2 ranks; 2 or 4 does"),
+    ("--data-parallel --run text.txt/run", "text.txt/run: Not a directory; a part of that path is a file"),
     pytest.param("--data-parallel --text none.txt", "none.txt", marks=pytest.mark.slow),
     pytest.param("--data-parallel --stepz 3", "--stepz", marks=pytest.mark.slow),
     pytest.param("--data-parallel --lr 1e30 --clip 0", "keeps training finite", marks=pytest.mark.slow),
@@ -145,6 +146,37 @@ def test_bad_input_is_told_once(job, arguments, words):
     assert done.returncode == 2
     assert re.fullmatch(r"error: .+\n", done.stderr), done.stderr
     assert words in done.stderr
+
+
+MPI_LACKS = rf"--data-parallel needs mpi4py and an MPI library: {re.escape(parallel.INSTALL)}"
+
+
+@several
+@pytest.mark.parametrize("fault, words", [
+    ("missing 1 mpi4py.MPI", f"rank 1: {MPI_LACKS}"),
+    ("missing 0,1 mpi4py.MPI", MPI_LACKS),
+    ("missing 1 tinygrad_tf.report", r"rank 1: ModuleNotFoundError: .*report.* \(cli\.py:\d+\)"),
+    pytest.param("missing 0 mpi4py.MPI", MPI_LACKS, marks=pytest.mark.slow),
+    pytest.param("missing 0 tinygrad_tf.report", r"rank 0: ModuleNotFoundError: .*report.* \(cli\.py:\d+\)",
+                 marks=pytest.mark.slow),
+])  # fmt: skip
+def test_an_import_that_fails_ends_all_with_one_line(job, fault, words):
+    """Before the ranks have found each other as well, where those that can begin wait for those that cannot."""
+    done = job(2, "--run", "run", "--data-parallel", fault=fault)
+    assert re.fullmatch(rf"error: {words}\n", done.stderr), done.stderr
+    assert done.returncode == 2
+
+
+@several
+@pytest.mark.parametrize("word, status", [("cuda", 2), (" NumPy ", 0)])
+def test_other_commands_under_mpirun_run_once(word, status):
+    line = [MPIEXEC, "-n", "2", sys.executable, "-m", "tinygrad_tf", "models", "gpt2"]
+    env = {**os.environ, "TINYGRAD_TF_KERNELS": word}
+    done = subprocess.run(line, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == status
+    assert done.stderr == ("error: TINYGRAD_TF_KERNELS is 'cuda': it can be numpy or numba, or unset\n" if status else
+                           "2 processes were started; the first one does this alone\n")  # fmt: skip
+    assert done.stdout.count("124,439,808") == (0 if status else 1)
 
 
 ALIKE = """
@@ -217,7 +249,30 @@ def test_threads_of_all_ranks_are_no_more_than_cores(job):
 # ------------------------------------------------------------------------------------------- what one process can tell
 
 
-@pytest.mark.parametrize("names", parallel.LAUNCHERS)
+@pytest.mark.parametrize("arguments", [["sample", "run", "--tokens", "3"], ["models"], ["train", "--help"], []])
+def test_what_is_not_training_is_done_by_the_first_process_alone(inside, options, monkeypatch, arguments):
+    assert inside("train", *options, "--run", "run", "--steps", "1").returncode == 0
+    monkeypatch.setenv("PMI_SIZE", "4")
+    monkeypatch.setenv("PMI_RANK", "0")
+    done = inside(*arguments)
+    assert (done.returncode, done.stderr) == (0, "4 processes were started; the first one does this alone\n")
+    assert done.stdout
+    monkeypatch.setenv("PMI_RANK", "3")
+    done = inside(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_run_that_has_begun_names_the_numbers_of_ranks_that_divide_its_batch(small, tmp_path):
+    train.train(small(steps=1), tmp_path / "run", Progress())
+    with pytest.raises(RunError, match="--batch-size 4 does not divide among 3 ranks; start 1, 2 or 4$"):
+        train.resume(tmp_path / "run", Progress(), ranks_of(3)[0], steps=2)
+    with pytest.raises(RunError, match="among 5 ranks; start 1, 2, 3, 4, 6 or 12$"):
+        ranks_of(5)[0].check(12, begun=True)
+    with pytest.raises(RunError, match="among 2 ranks; start 1$"):
+        ranks_of(2)[0].check(1, begun=True)
+
+
+@pytest.mark.parametrize("names", process.LAUNCHERS)
 def test_several_processes_without_data_parallel_are_refused(inside, options, monkeypatch, tmp_path, names):
     """Told by the first one alone, before anything is written."""
     monkeypatch.setenv(names[1], "4")
@@ -239,7 +294,8 @@ def test_without_mpi4py_one_line_says_how_to_get_it(inside, options, monkeypatch
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     done = inside("train", *options, "--run", "run", "--data-parallel")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: --data-parallel needs mpi4py and an MPI library: pip install '.[mpi]'\n"
+    assert done.stderr == ("error: --data-parallel needs mpi4py and an MPI library: pip install mpi4py mpich, "
+                           "or pip install -e '.[mpi]' in a clone\n")
 
 
 def ranks_of(size):

@@ -8,9 +8,11 @@ import sys
 import tomllib
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tinygrad_tf import kernels
 from tinygrad_tf.cli import app, run_command
 from tinygrad_tf.data import load_corpus
 from tinygrad_tf.grammar import STORIES
@@ -347,6 +349,46 @@ def test_doctor_where_all_is_well(inside):
         assert word in done.stdout
     assert "\x1b" not in done.stdout
     assert done.stdout.count("<- used") == 1
+
+
+@pytest.mark.parametrize("word, shown", [("numpy", "NumPy's (TINYGRAD_TF_KERNELS)"), ("", "NumPy's; numba is not installed")])
+def test_doctor_says_why_ops_run_in_numpy(inside, monkeypatch, word, shown):
+    monkeypatch.setenv(kernels.VARIABLE, word)
+    monkeypatch.setattr(kernels, "IN_USE", "numpy")
+    assert f"\nkernels      {shown}\n" in inside("doctor").stdout
+
+
+@pytest.mark.usefixtures("numba")
+def test_doctor_says_where_kernels_are_kept_or_why_they_cannot_be_used(inside, monkeypatch):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    monkeypatch.setattr(kernels, "IN_USE", "numba")
+    line = re.search("^kernels +(.*)$", inside("doctor").stdout, re.MULTILINE)[1]
+    start = "numba's, compiled at their first use and kept in "
+    assert line.startswith(start), line
+    assert Path(line.removeprefix(start)).is_absolute()
+    monkeypatch.setattr(kernels, "lacking", lambda: "no folder")
+    assert "\nkernels      NumPy's; numba cannot be used here: no folder\n" in inside("doctor").stdout
+
+
+def test_doctor_names_the_mpi_library_and_its_mpirun(inside, monkeypatch):
+    monkeypatch.setattr(doctor, "_installed", lambda name: "")
+    assert "\nMPI          none; mpi4py is not installed\n" in inside("doctor").stdout
+    monkeypatch.setattr(doctor, "_installed", lambda name: "1")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/mpirun")
+    rc = SimpleNamespace(initialize=True)
+    modules = {"mpi4py": SimpleNamespace(rc=rc), "mpi4py.MPI": SimpleNamespace(get_vendor=lambda: ("MPICH", (5, 0, 2)))}
+    monkeypatch.setattr(doctor, "import_module", modules.get)
+    assert doctor._mpi() == "MPICH 5.0.2, /usr/bin/mpirun"
+    assert rc.initialize is False  # nothing is begun that would have to be ended
+    monkeypatch.setattr(doctor, "import_module", raises(RuntimeError("cannot load MPI library")))
+    assert doctor._mpi() == "no library that mpi4py could use (cannot load MPI library): pip install mpich"
+
+
+def raises(error):
+    def call(*arguments):
+        raise error
+
+    return call
 
 
 def test_doctor_without_an_engine(inside, monkeypatch, tmp_path):

@@ -54,9 +54,9 @@ CASES = {  # op -> (inputs, settings)
     "attention": ((Q, K, V, RNG.normal(size=(4, 5))), {}),
 }  # fmt: skip
 ONLY_WORDS = {  # what no formula says: read, not computed
-    "clamp", "cast", "where", "sum", "amax", "cumsum", "prod", "reshape", "permute", "expand", "getitem", "clone", "unindex",
-    "put", "cat", "embedding", "cross_entropy", "rotary", "split_heads",
-    "join_heads", "lstm",
+    "clamp", "cast", "where", "sum", "amax", "cumsum", "prod", "reshape", "permute", "expand", "getitem", "diagonal", "clone",
+    "unindex", "put", "cat", "embedding", "cross_entropy", "rotary", "split_heads",
+    "join_heads", "lstm", "replay",
 }  # fmt: skip
 
 

@@ -4,8 +4,10 @@ The function in NumPy is the truth. `@fast` marks one that has a kernel: a loop 
 in this folder, with the same arguments, that leaves the same numbers to 1e-6. Kernels take float32; everything else goes to
 NumPy. One whose squares overflow returns true, and the warning is NumPy's own. They are compiled at their first use, which
 takes seconds, and kept for every later program, beside their source or where numba puts them if that cannot be written.
+Without a folder for them ops go on in NumPy.
 
-The environment variable TINYGRAD_TF_KERNELS forces one of the two: `numpy` or `numba`. It is read when the engine is imported.
+The environment variable TINYGRAD_TF_KERNELS forces one of the two: `numpy` or `numba`. It is read when the engine is imported,
+and another word ends the import; the commands then say so in one line.
 """
 
 from __future__ import annotations
@@ -13,32 +15,76 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from contextlib import suppress
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from .. import process
 from ..engine import FLOAT32
 
 VARIABLE = "TINYGRAD_TF_KERNELS"
+INSTALL = "pip install numba, or pip install -e '.[fast]' in a clone"
+DEEPEST = 20  # functions that a kernel and what it calls are, at most
 LARGEST = np.finfo(np.float32).max
 marked: dict[str, Any] = {}  # the functions that have a kernel, by file and name: tests walk it
 
 
 def chosen() -> str:
     """`numpy` or `numba`: what the environment asks for, else numba where it is installed."""
-    asked = os.environ.get(VARIABLE, "")
-    if asked not in ("", "numpy", "numba"):
-        raise ValueError(f"{VARIABLE} is {asked!r}: it can be numpy or numba")
     there = find_spec("numba") is not None
-    if asked == "numba" and not there:
-        raise ModuleNotFoundError(f"{VARIABLE} is numba, which is not installed: pip install 'tinygrad_tf[fast]', or unset it")
-    return asked or ("numba" if there else "numpy")
+    if asked() not in ("", "numpy", "numba"):
+        raise ValueError(f"{VARIABLE} is {os.environ[VARIABLE]!r}: it can be numpy or numba, or unset")
+    if asked() == "numba" and not there:
+        raise ModuleNotFoundError(f"{VARIABLE} is numba, which is not installed: {INSTALL}; or unset {VARIABLE}")
+    return asked() or ("numba" if there else "numpy")
 
 
-IN_USE = chosen()
+def asked() -> str:
+    """What the environment asks for, as it is meant: " Numba" is numba."""
+    return os.environ.get(VARIABLE, "").strip().lower()
+
+
+try:
+    IN_USE = chosen()
+except (ValueError, ImportError) as error:
+    if process.runs(*process.ROOMS):
+        process.refuse(error)
+    raise
+
+
+@cache
+def lacking() -> str:
+    """Why numba, which is in use, cannot work here; "" if it can. Said once, in a warning. ImportError if it was asked for."""
+    try:
+        import_module(".loops", __name__)  # every kernel needs it
+        return ""
+    except ImportError as error:  # as for another NumPy
+        reason = str(error)
+    except RuntimeError as error:
+        reason = str(error)
+        if "no locator" in reason:
+            reason = "it finds no folder to keep what it compiles; NUMBA_CACHE_DIR can name one"
+    if asked() == "numba":
+        raise ImportError(f"{VARIABLE} is numba, which cannot be used here ({reason}); unset it, or mend that")
+    tell(f"numba cannot be used here ({reason}): ops go on in NumPy")
+    return reason
+
+
+@cache  # numba makes Python forget which warnings it has shown
+def tell(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
+
+
+def unkept(kernel: Any, args: tuple) -> Any:
+    """Call a kernel where there is no room to keep what is compiled. Each call compiles one function more before it says so."""
+    for _ in range(DEEPEST):
+        with suppress(OSError):
+            return kernel(*args)
+    return kernel(*args)
 
 
 def fast(function: Callable) -> Any:
@@ -56,20 +102,20 @@ def fast(function: Callable) -> Any:
     def choose() -> Callable:
         nonlocal found
         if found is None:
-            try:
-                found = load()
-            except (ImportError, RuntimeError) as error:  # numba is for another NumPy, or has no place for what it compiles
-                if os.environ.get(VARIABLE) == "numba":
-                    raise
-                warnings.warn(f"numba cannot be used here ({error}): ops go on in NumPy", stacklevel=4)
-                found = function
+            found = function if lacking() else load()
         return found
 
     @wraps(function)
     def run(*args: Any) -> Any:
         if args[-1].dtype is not FLOAT32:
             function(*args)
-        elif (found or choose())(*args):
+            return
+        try:
+            overflow = (found or choose())(*args)
+        except OSError as error:
+            tell(f"what numba compiles cannot be kept ({error.strerror or error}): every program compiles it again")
+            overflow = unkept(found, args)
+        if overflow:
             np.square(LARGEST)  # tells of an overflow in the way that np.errstate asks for
 
     call: Any = run if IN_USE == "numba" else function

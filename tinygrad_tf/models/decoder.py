@@ -40,8 +40,8 @@ class Decoder(Transformer):
         mask (B, S), over those in the cache and ids: false for padding, which stands left of a text that is shorter than
         others. The text's own positions are counted from its first token.
         """
-        x = self.hidden(ids, cache, memory, memory_mask, mask)
-        return self.lm_head(x)  # (B, T, d) -> (B, T, V)
+        padding = 0 if mask is None else _left_padding(mask)
+        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding, head=self.lm_head)
 
     def hidden(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None,
                mask: Any = None) -> Tensor:

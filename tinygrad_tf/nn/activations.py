@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..tensor import Tensor
 from . import functional as F
 from .module import Module
@@ -62,6 +64,16 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(Module):
+    """(..., n, ...) -> (..., *unflattened_size, ...)   the axis dim as several"""
+
+    def __init__(self, dim: int, unflattened_size: Any):
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.unflatten(self.dim, self.unflattened_size)
 
 
 class Softmax(Module):

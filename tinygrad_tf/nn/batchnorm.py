@@ -1,4 +1,4 @@
-"""BatchNorm1d: each channel to one scale, over the batch. In evaluation with what it has seen in training."""
+"""BatchNorm1d and BatchNorm2d: each channel to one scale, over the batch. In evaluation with what it has seen in training."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class BatchNorm1d(Module):
     evaluation. track_running_stats=False: always those of the batch.
     """
 
+    ranks: tuple[int, ...] = (2, 3)  # how many axes an input has
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -56,10 +57,12 @@ class BatchNorm1d(Module):
             init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim not in (2, 3):
-            raise ValueError(f"BatchNorm1d takes inputs of shape (N, C) or (N, C, T), not {x.shape}")
+        name = type(self).__name__
+        if x.ndim not in self.ranks:
+            shapes = "(N, C, H, W)" if self.ranks == (4,) else "(N, C) or (N, C, T)"
+            raise ValueError(f"{name} takes inputs of shape {shapes}, not {x.shape}")
         if x.shape[1] != self.num_features:
-            raise ValueError(f"BatchNorm1d of {self.num_features} channels does not fit an input of shape {x.shape}")
+            raise ValueError(f"{name} of {self.num_features} channels does not fit an input of shape {x.shape}")
         momentum = self.momentum
         if self.training and self.num_batches_tracked is not None:
             if not running_again():
@@ -72,3 +75,9 @@ class BatchNorm1d(Module):
 
     def extra_repr(self) -> str:
         return f"{self.num_features}, momentum={self.momentum}"
+
+
+class BatchNorm2d(BatchNorm1d):
+    """(N, C, H, W) -> the same   BatchNorm1d for pictures"""
+
+    ranks = (4,)

@@ -1,4 +1,4 @@
-"""Conv1d: each output position reads a few neighbouring input positions through one matrix."""
+"""Convolutions and pools as modules: each output position reads a few neighbouring input positions. See windows.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import ops
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -16,48 +15,104 @@ from .parameter import blank
 
 
 class Conv1d(Module):
-    """(B, in, T) or (in, T) -> (B, out, T') or (out, T')   y_t = weight applied to kernel_size positions, + bias
+    """(B, in, T) or (in, T) -> (B, out, T') or (out, T')   see `F.conv1d`
 
-    The positions are t stride - padding + i dilation, i = 0 ... kernel_size - 1, zeros beyond the ends. groups: that many parts
-    of the input channels, each for its own part of the output channels. weight (out, in / groups, kernel_size) and bias start
-    uniform on +-1 / sqrt(in / groups kernel_size), as torch.nn.Conv1d. The neighbours are laid one below the other, so that the
-    whole is one matrix product.
+    weight (out, in / groups, kernel_size) and bias start uniform on +-1 / sqrt(in / groups kernel_size), as torch.nn.Conv1d.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int = 0,
-                 dilation: int = 1, groups: int = 1, bias: bool = True, generator: np.random.Generator | None = None,
-                 device: Any = None, dtype: Any = None):
+    axes = 1
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+                 dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None, generator: np.random.Generator | None = None):
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(f"{in_channels} and {out_channels} channels do not divide into {groups} groups")
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
-        self.weight = blank(out_channels, in_channels // groups, kernel_size, dtype=dtype, device=device)
+        if padding_mode != "zeros":
+            raise NotImplementedError(f'padding_mode is "zeros", not {padding_mode!r}: cat() and indexing build the others')
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size = tuple(kernel_size) if isinstance(kernel_size, (tuple, list)) else (kernel_size,) * self.axes
+        self.stride, self.padding, self.dilation = stride, padding, dilation
+        self.weight = blank(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype, device=device)
         self.bias = blank(out_channels, dtype=dtype) if bias else None
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: np.random.Generator | None = None) -> None:
-        bound = 1 / math.sqrt(self.in_channels // self.groups * self.kernel_size)
+        bound = 1 / math.sqrt(self.in_channels // self.groups * math.prod(self.kernel_size))
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound, generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim not in (2, 3) or x.shape[-2] != self.in_channels:
-            raise ValueError(f"Conv1d takes inputs of shape (B, {self.in_channels}, T), not {x.shape}")
-        if x.ndim == 2:
-            return self.forward(x.unsqueeze(0)).squeeze(0)
-        x = F.pad(x, (self.padding, self.padding))
-        reach = self.dilation * (self.kernel_size - 1)
-        count = (x.shape[2] - reach - 1) // self.stride + 1
-        if count < 1:
-            raise ValueError(f"{x.shape[2]} positions, padding included, are fewer than a kernel of {self.kernel_size} needs: "
-                             f"{reach + 1}")  # fmt: skip
-        span = self.stride * (count - 1) + 1
-        starts = range(0, reach + 1, self.dilation)
-        parts = x.reshape(x.shape[0], self.groups, self.in_channels // self.groups, x.shape[2])
-        near = ops.cat(*(parts[..., i : i + span : self.stride] for i in starts), dim=2)  # (B, groups, kernel in, T')
-        rows = self.weight.permute(0, 2, 1).reshape(self.groups, self.out_channels // self.groups, -1)
-        y = (rows @ near).reshape(x.shape[0], self.out_channels, count)
-        return y if self.bias is None else y + self.bias.reshape(-1, 1)
+        return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
     def extra_repr(self) -> str:
         return f"stride={self.stride}, padding={self.padding}"
+
+
+class Conv2d(Conv1d):
+    """(B, in, H, W) or (in, H, W) -> (B, out, H', W') or (out, H', W')   see `F.conv2d`; starts as Conv1d"""
+
+    axes = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class MaxPool1d(Module):
+    """(..., C, T) -> (..., C, T')   see `F.max_pool1d`"""
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
+                 ceil_mode: bool = False):
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def settings(self) -> tuple[Any, ...]:
+        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool1d(x, *self.settings())
+
+
+class MaxPool2d(MaxPool1d):
+    """(..., C, H, W) -> (..., C, H', W')   see `F.max_pool2d`"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool2d(x, *self.settings())
+
+
+class AvgPool1d(Module):
+    """(..., C, T) -> (..., C, T')   see `F.avg_pool1d`"""
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+                 count_include_pad: bool = True):
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def settings(self) -> tuple[Any, ...]:
+        return self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool1d(x, *self.settings())
+
+
+class AvgPool2d(AvgPool1d):
+    """(..., C, H, W) -> (..., C, H', W')   see `F.avg_pool2d`"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool2d(x, *self.settings())
+
+
+class AdaptiveAvgPool1d(Module):
+    """(..., C, T) -> (..., C, output_size)   see `F.adaptive_avg_pool1d`"""
+
+    def __init__(self, output_size: Any):
+        self.output_size = output_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.adaptive_avg_pool1d(x, self.output_size)
+
+
+class AdaptiveAvgPool2d(AdaptiveAvgPool1d):
+    """(..., C, H, W) -> (..., C, *output_size)   see `F.adaptive_avg_pool2d`"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(x, self.output_size)

@@ -3,23 +3,58 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 
 from .. import activations, fused, ops
-from ..dtypes import as_array, check_ids
+from ..dtypes import as_array, as_ids, check_ids, int32, int64
 from ..engine import mark_written
 from ..random import source
 from ..recompute import running_again
 from ..tensor import Tensor
-from .losses import (  # noqa: F401  (F's names)
+from .distances import (  # noqa: F401  (F's names)
+    cosine_embedding_loss,
+    cosine_similarity,
+    huber_loss,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    pairwise_distance,
+    smooth_l1_loss,
+    triplet_margin_loss,
+)
+from .embedding_bag import embedding_bag  # noqa: F401
+from .losses import (  # noqa: F401
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
     kl_div,
-    mse_loss,
     nll_loss,
+)
+from .pointwise import (  # noqa: F401
+    elu,
+    glu,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    softsign,
+)
+from .windows import (  # noqa: F401
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    conv1d,
+    conv2d,
+    max_pool1d,
+    max_pool2d,
+    pad,
 )
 
 
@@ -28,9 +63,18 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return fused.linear(input, weight) if bias is None else fused.linear(input, weight, bias)
 
 
-def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """ids (...), table (V, d) -> (..., d)   the rows of the table that the ids name; no gradient reaches row padding_idx"""
-    ids = check_ids(input, weight.shape[0])
+def embedding(input: Any, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+              norm_type: float = 2.0) -> Tensor:
+    """ids (...), table (V, d) -> (..., d)   the rows of the table that the ids name; no gradient reaches row padding_idx
+
+    Ids are int64 or int32 if they are a tensor, any integers in an array or list. max_norm: rows that are read and whose
+    norm_type-norm is larger are first scaled down to it, in the table itself.
+    """
+    ids = check_ids(input, weight.shape[0], (int64, int32))
+    if max_norm is not None:
+        read = np.unique(ids)
+        norms = np.linalg.norm(weight.array[read], norm_type, axis=1, keepdims=True)
+        weight.detach()[read] = weight.array[read] * np.where(norms > max_norm, max_norm / (norms + 1e-7), 1)
     rows = fused.embedding(weight, ids=ids)
     if padding_idx is None:
         return rows
@@ -43,7 +87,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """ln(1 + e ** (beta x)) / beta; x itself where beta x is above the threshold, as in PyTorch"""
-    x = input * beta
+    x = input._floats("softplus") * beta
     soft = (ops.maximum(x, 0.0) + ops.log1p(ops.exp(-ops.abs(x)))) / beta
     return ops.where(input, soft, condition=(x > threshold).array)
 
@@ -72,12 +116,36 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return activations.swiglu(gate, up)
 
 
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    return input.softmax(dim, dtype)
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return input.softmax(_implied(input, dim), dtype)
 
 
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    return input.log_softmax(dim, dtype)
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return input.log_softmax(_implied(input, dim), dtype)
+
+
+def _implied(x: Tensor, dim: int | None) -> int:
+    """The axis of a softmax for which none was given: PyTorch's guess, with PyTorch's warning."""
+    if dim is None:
+        dim = 0 if x.ndim in (0, 1, 3) else 1
+        warnings.warn(f"softmax without dim takes dim={dim} for a tensor with {x.ndim} axes: say dim=", stacklevel=3)
+    return dim
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1,
+                   generator: np.random.Generator | None = None) -> Tensor:
+    """softmax((logits + Gumbel noise) / tau): close to one-hot draws from softmax(logits), with a gradient (Jang et al. 2017)
+
+    hard: exactly one-hot, with the gradient of the soft one. eps is there for PyTorch's sake: nothing is divided by it.
+    """
+    noise = -np.log(source(generator).standard_exponential(logits.shape))
+    soft = ((logits + noise.astype(logits.dtype)) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = np.expand_dims(soft.array.argmax(dim), dim)
+    one = np.zeros_like(soft.array)
+    np.put_along_axis(one, chosen, 1, dim)
+    return Tensor(one) - soft.detach() + soft
 
 
 def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -87,6 +155,18 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
     if bias is not None and weight is None:
         return _all_axes(fused.layer_norm(x, eps=eps), input.shape) + bias
     return _all_axes(fused.layer_norm(x, *affine, eps=eps), input.shape)
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
+    """(B, C, ...) -> the same   (x - mean) / sqrt(var + eps), over each of num_groups parts of the channels (Wu and He 2018)"""
+    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise ValueError(f"group_norm: the channels of {input.shape} do not divide into {num_groups} groups")
+    apart = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
+    y = fused.layer_norm(apart, eps=eps).reshape(input.shape)
+    wide = lambda x: x.reshape(-1, *(1,) * (input.ndim - 2))
+    y = y if weight is None else y * wide(weight)
+    return y if bias is None else y + wide(bias)
 
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -149,7 +229,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0:
         return input
     keep = source(generator).random(input.shape, dtype=np.float32) >= p
-    out = ops.dropout(input, keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
+    out = ops.dropout(input._floats("dropout"), keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
     return input.copy_(out) if inplace else out
 
 
@@ -202,20 +282,6 @@ def mask_or_bias(mask: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], np
 
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     """ids (...) -> (..., num_classes) of int64, a single 1 in each row"""
-    ids = as_array(input)
+    ids = as_ids(input, (int64,))
     size = int(ids.max()) + 1 if num_classes < 0 else num_classes
     return Tensor((check_ids(ids, size)[..., None] == np.arange(size)).astype(np.int64))
-
-
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Constant padding: (before, after) of the last axis, then of the one before it, and so on. Negative sizes crop."""
-    if mode != "constant":
-        raise NotImplementedError(f'pad: mode is "constant", not {mode!r}: cat() and indexing build the others')
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise ValueError(f"pad: {tuple(pad)} is no list of pairs for the axes of a tensor of shape {input.shape}")
-    widths = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
-    inner = input[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, widths, strict=True))]
-    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
-    shape = tuple(n + a + b for n, (a, b) in zip(inner.shape, widths, strict=True))
-    place = tuple(slice(a, a + n) for n, (a, _) in zip(inner.shape, widths, strict=True))
-    return ops.put(Tensor(np.full(shape, 0 if value is None else value, input.dtype)), inner, index=place)

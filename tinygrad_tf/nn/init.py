@@ -12,6 +12,7 @@ import numpy as np
 
 from ..engine import mark_written
 from ..random import default as default_generator
+from ..special import normal_below
 from ..tensor import Tensor
 
 _skipped = ContextVar("_skipped", default=False)
@@ -54,6 +55,41 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: np.r
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
     return tensor if _skipped.get() else _write(tensor, (generator or default_generator()).uniform(a, b, tensor.shape))
+
+
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: np.random.Generator | None = None) -> Tensor:
+    """Normal, of those draws alone that lie between a and b: the inverse of the distribution function, at uniform draws."""
+    if _skipped.get():
+        return tensor
+    inside = np.clip(np.linspace(max(a, mean - 9 * std), min(b, mean + 9 * std), 20_001), a, b)
+    below = normal_below((inside - mean) / std)
+    draws = (generator or default_generator()).uniform(below[0], below[-1], tensor.shape)
+    return _write(tensor, np.interp(draws, below, inside))
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity: a Linear of this weight passes on what it reads."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_ takes a matrix, not a tensor of shape {tensor.shape}")
+    rows, columns = tensor.shape
+    return _write(tensor, np.eye(rows, columns))
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    """gain times a matrix (all axes but the first as one) whose rows, or columns if they are fewer, are orthonormal
+
+    It is the Q of a QR decomposition of normal draws, with the signs that make it uniform (Saxe et al. 2014).
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_ takes two axes or more, not a tensor of shape {tensor.shape}")
+    if _skipped.get() or not tensor.numel():
+        return tensor
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    draws = (generator or default_generator()).standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(draws)
+    q *= np.sign(np.diag(r))
+    return _write(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:

@@ -40,14 +40,19 @@ class Linear(Module):
 class Embedding(Module):
     """ids (...) -> (..., d)   a table with one row for each id; rows start standard normal, as torch.nn.Embedding
 
-    The row `padding_idx` (negative: counted from the end) starts at zero and gets no gradient.
+    The row `padding_idx` (negative: counted from the end) starts at zero and gets no gradient. max_norm: see F.embedding.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+                 max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
                  generator: np.random.Generator | None = None, device: Any = None, dtype: Any = None):
+        if scale_grad_by_freq or sparse:
+            raise NotImplementedError("Embedding: scale_grad_by_freq and sparse are not here: the gradient is dense, and sums "
+                                      "over the places that read a row; a hook on the weight can scale it")  # fmt: skip
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"padding_idx {padding_idx} is not a row of a table of {num_embeddings} rows")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.max_norm, self.norm_type = max_norm, norm_type
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.weight = blank(num_embeddings, embedding_dim, dtype=dtype, device=device)
         self.reset_parameters(generator)
@@ -66,7 +71,7 @@ class Embedding(Module):
             self.weight.detach()[self.padding_idx] = 0
 
     def forward(self, ids: Any) -> Tensor:
-        return F.embedding(ids, self.weight, self.padding_idx)
+        return F.embedding(ids, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
 
 class Dropout(Module):

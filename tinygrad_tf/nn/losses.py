@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import fused, ops
-from ..dtypes import as_array, check_ids
+from ..dtypes import as_array, as_ids, between, check_ids, int64, uint8
 from ..tensor import Tensor
 from .module import Module
 
@@ -22,7 +22,7 @@ class Loss(Module):
     pos_weight: Tensor | None
 
     def __init__(self, reduction: str, **weights: Any):
-        _check(reduction)
+        check_reduction(reduction)
         self.reduction = reduction
         for name, weight in weights.items():
             self.register_buffer(name, weight if weight is None or isinstance(weight, Tensor) else Tensor(weight))
@@ -31,12 +31,12 @@ class Loss(Module):
         return f"reduction={self.reduction}"
 
 
-def _check(reduction: str, *more: str) -> None:
+def check_reduction(reduction: str, *more: str) -> None:
     if reduction not in ("none", "mean", "sum", *more):
         raise ValueError(f'reduction is "none", "mean" or "sum", not {reduction!r}')
 
 
-def _reduced(x: Tensor, reduction: str) -> Tensor:
+def reduced(x: Tensor, reduction: str) -> Tensor:
     return x if reduction == "none" else x.mean() if reduction == "mean" else x.sum()
 
 
@@ -51,10 +51,11 @@ def cross_entropy(input: Tensor, target: Any, weight: Any = None, ignore_index: 
     then `mean` divides by the weights of the targets. A target of floats, in the shape of the logits, is a distribution over
     the classes. Label smoothing s takes (1 - s) target + s / V in place of the target.
     """
-    _check(reduction)
+    check_reduction(reduction)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing lies between 0 and 1, not at {label_smoothing}")
-    if as_array(target).dtype.kind == "f" and as_array(target).ndim and as_array(target).shape == input.shape:
+    classes = as_array(target)
+    if classes.dtype.kind == "f" and classes.ndim and classes.shape == input.shape:
         return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     if weight is not None:
         logp = input.log_softmax(min(1, input.ndim - 1))
@@ -67,7 +68,7 @@ def cross_entropy(input: Tensor, target: Any, weight: Any = None, ignore_index: 
 
 def nll_loss(input: Tensor, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Minus the log-probability of the target: cross_entropy for an input that is log-probabilities already."""
-    _check(reduction)
+    check_reduction(reduction)
     return _weighted(input, target, weight, ignore_index, reduction, 0.0)
 
 
@@ -75,7 +76,7 @@ def _weighted(logp: Tensor, target: Any, weight: Any, ignore_index: int, reducti
     """sum_i w[y_i] * -((1 - s) logp_i[y_i]) - s / V sum_c w[c] logp_i[c] over the kept i, and for `mean` over sum_i w[y_i]"""
     logp, target, shape = _class_last(logp, target, ignore_index)
     kept = target != ignore_index
-    safe = np.where(kept, target, 0)
+    safe = np.where(kept, target, 0).astype(np.int64)  # bytes would be a mask
     w = _weights(weight, logp)
     share = np.where(kept, 1 if w is None else w[safe], 0).astype(logp.dtype)
     loss = ops.where(0, -logp[np.arange(len(target)), safe], condition=~kept) * share
@@ -96,7 +97,7 @@ def _soft_cross_entropy(input: Tensor, target: Any, weight: Any, ignore_index: i
     wanted = target * (1 - smoothing) + smoothing / input.shape[axis] if smoothing else target
     logp, w = input.log_softmax(axis), _weights(weight, input, axis)
     loss = -(logp * wanted if w is None else logp * wanted * w.reshape(-1, *(1,) * (input.ndim - axis - 1))).sum(axis)
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def _weights(weight: Any, x: Tensor, axis: int = 1) -> np.ndarray | None:
@@ -111,7 +112,7 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
 
     Every target is a class or ignore_index.
     """
-    target = as_array(target)
+    target = as_ids(target, (int64, uint8))
     shape = target.shape
     if not input.ndim:
         raise ValueError("a 0-d tensor has no classes: logits are (V,), (N, V) or (N, V, ...)")
@@ -124,7 +125,8 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
         raise ValueError(f"{input.shape[0]} rows of logits and {target.size} targets (of shape {shape}) do not match")
     if shape != lead and (shape or lead != (1,)):
         raise ValueError(f"targets of shape {shape} do not match logits whose shape without the class axis is {lead}")
-    check_ids(np.where(target == ignore_index, 0, target), input.shape[1])
+    if target.dtype.kind not in "iu" or not between(target, input.shape[1]):
+        check_ids(np.where(target == ignore_index, 0, target), input.shape[1])
     return input, target.reshape(-1), shape
 
 
@@ -160,8 +162,8 @@ def kl_div(input: Tensor, target: Any, reduction: str = "mean", log_target: bool
     elements; "batchmean" by the first axis, which gives the divergence of one distribution on average. log_target: p comes as
     its logarithm.
     """
-    _check(reduction, "batchmean")
-    target = target if isinstance(target, Tensor) else Tensor(target)
+    check_reduction(reduction, "batchmean")
+    target = target._floats("kl_div") if isinstance(target, Tensor) else Tensor(target)
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -169,7 +171,7 @@ def kl_div(input: Tensor, target: Any, reduction: str = "mean", log_target: bool
         loss = ops.where(0, target * ops.where(1, target, condition=none).log(), condition=none) - target * input
     if reduction == "batchmean":
         return loss.sum() / (input.shape[0] if input.ndim else 1)
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
 class KLDivLoss(Loss):
@@ -183,24 +185,7 @@ class KLDivLoss(Loss):
         return kl_div(input, target, self.reduction, self.log_target)
 
 
-# ------------------------------------------------------------------------------------------------ numbers
-
-
-def mse_loss(input: Tensor, target: Any, reduction: str = "mean") -> Tensor:
-    """(...), (...) -> ()   (input - target) ** 2"""
-    _check(reduction)
-    off = input - target
-    return _reduced(off * off, reduction)
-
-
-class MSELoss(Loss):
-    """(...), (...) -> ()   see `mse_loss`"""
-
-    def __init__(self, reduction: str = "mean"):
-        super().__init__(reduction)
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return mse_loss(input, target, self.reduction)
+# ------------------------------------------------------------------------------------------------ yes or no
 
 
 def binary_cross_entropy(input: Tensor, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
@@ -209,14 +194,16 @@ def binary_cross_entropy(input: Tensor, target: Any, weight: Any = None, reducti
     Logarithms are at least -100, and of a probability that is exactly 0 or 1 the slope is 0, where PyTorch's is 1e12:
     `binary_cross_entropy_with_logits` has no such point.
     """
-    _check(reduction)
+    check_reduction(reduction)
     target = as_array(target).astype(input.dtype, copy=False) if not isinstance(target, Tensor) else target
+    if target.dtype != input.dtype:
+        raise TypeError(f"targets of dtype {target.dtype} for probabilities of dtype {input.dtype}: .to(dtype) converts")
     if target.shape != input.shape:
         raise ValueError(f"targets of shape {target.shape} for probabilities of shape {input.shape}: the shapes must be equal")
     if not ((input.array >= 0) & (input.array <= 1)).all():
         raise RuntimeError("binary_cross_entropy takes probabilities, all of them between 0 and 1: sigmoid() makes them")
     loss = -(target * _log(input) + (1 - target) * _log(1 - input))
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 def _log(p: Tensor) -> Tensor:
@@ -231,13 +218,13 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Any, weight: Any = N
     Written as (1 - t) x + ln(1 + e ** -x), which neither overflows nor loses digits. pos_weight multiplies the part of the
     positives, -t ln sigmoid(x); weight the whole.
     """
-    _check(reduction)
-    target = target if isinstance(target, Tensor) else Tensor(target)
+    check_reduction(reduction)
+    target = target._floats("target") if isinstance(target, Tensor) else Tensor(target)
     if target.shape != input.shape:
         raise ValueError(f"targets of shape {target.shape} for logits of shape {input.shape}: the shapes must be equal")
     never = ops.maximum(-input, 0.0) + ops.log1p(ops.exp(-ops.abs(input)))  # -ln sigmoid(x)
     loss = (1 - target) * input + (never if pos_weight is None else never * ((pos_weight - 1) * target + 1))
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 class BCEWithLogitsLoss(Loss):

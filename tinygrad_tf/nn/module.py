@@ -18,7 +18,14 @@ from ..tensor import RemovableHandle, Tensor
 from .parameter import Parameter, Uninitialized
 from .summary import table
 
-Unfit = namedtuple("Unfit", "missing_keys unexpected_keys")  # the names that a state and a module do not share
+
+class Unfit(namedtuple("Unfit", "missing_keys unexpected_keys")):
+    """The names that a state and a module do not share."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if any(self) else "<All keys matched successfully>"
 
 
 class Module:
@@ -26,6 +33,7 @@ class Module:
 
     training: bool = True
     _label: str = ""  # the name under which the parent holds this module; part of the path in errors and drawings
+    _hooks: dict[str, list] | None = None  # what is called before and after `forward`
     _buffers: dict[str, bool] = {}  # noqa: RUF012  replaced, never changed: buffer name -> whether it is saved
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +43,7 @@ class Module:
         before = state.scope
         state.scope = Scope(before, self._label, type(self).__name__, self)
         try:
-            hooks = self.__dict__.get("_hooks")
+            hooks = self._hooks
             if hooks is None:
                 return self.forward(*args, **kwargs)
             for hook in tuple(hooks["before"]):  # a hook may remove itself
@@ -143,20 +151,28 @@ class Module:
                 if isinstance(value, Tensor) and keep(module, name, value):
                     yield (f"{path}.{name}" if path else name), value
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Every parameter once, in definition order; one that is held under two names comes under the first.
 
-        `prefix` goes in front of every name; without `recurse` only this module's own.
+        `prefix` goes in front of every name; without `recurse` only this module's own. With remove_duplicate=False each comes
+        under all its names.
         """
         for module in self.modules():
             for name, value in list(vars(module).items()):
                 if isinstance(value, (list, dict)) and name != "_hooks":
                     module._refuse_hidden(name, value)  # what was appended since it was set
         seen: set[int] = set()
-        for name, value in self._named_tensors(lambda module, name, value: isinstance(value, Parameter), prefix, recurse):
-            if id(value) not in seen:
+        every: Any = self._named_tensors(lambda module, name, value: isinstance(value, Parameter), prefix, recurse)
+        if not remove_duplicate:
+            start = f"{prefix}." if prefix else ""
+            own = {start + name for name in vars(self)}
+            every = (pair for pair in self._named_state(start)
+                     if isinstance(pair[1], Parameter) and (recurse or pair[0] in own))  # fmt: skip
+        for name, value in every:
+            if not remove_duplicate or id(value) not in seen:
                 seen.add(id(value))
-                yield name, value  # type: ignore[misc]
+                yield name, value
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         return (p for _, p in self.named_parameters(recurse=recurse))
@@ -178,9 +194,12 @@ class Module:
 
     # -------------------------------------------------------------------------------------------- state
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Name -> tensor for every parameter and saved buffer, sharing memory. A tied weight stands under each of its names."""
-        return {name: value.detach() for name, value in self._named_state()}
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
+        """Name -> tensor for every parameter and saved buffer, sharing memory. A tied weight stands under each of its names.
+
+        `prefix` goes in front of every name, as it is; keep_vars: the parameters themselves, not detached.
+        """
+        return {name: value if keep_vars else value.detach() for name, value in self._named_state(prefix)}
 
     def _named_state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         """Every parameter and saved buffer, under each of its names."""

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm: bring every position to the same scale before a branch reads it."""
+"""LayerNorm, RMSNorm and GroupNorm: bring every position to the same scale before a branch reads it."""
 
 from __future__ import annotations
 
@@ -54,3 +54,24 @@ class RMSNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+
+class GroupNorm(Module):
+    """(B, C, ...) -> the same   weight * (x - mean) / sqrt(var + eps) + bias, see `F.group_norm`; weight and bias (C,)"""
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+                 dtype: Any = None):
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.weight = blank(num_channels, dtype=dtype, device=device) if affine else None
+        self.bias = blank(num_channels, dtype=dtype) if affine else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        if self.weight is not None and self.bias is not None:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)

@@ -92,7 +92,7 @@ class LearnedPositions(Embedding, Positions):
 
     def forward(self, positions: Any) -> Tensor:
         positions = as_array(positions)
-        if positions.size and int(positions.max()) >= self.num_embeddings:
+        if positions.size and np.maximum.reduce(positions, None) >= self.num_embeddings:
             raise IndexError(f"position {int(positions.max())} is past the table of learned positions, "
                              f"which has {self.num_embeddings} rows (0 to {self.num_embeddings - 1})")  # fmt: skip
         return F.embedding(positions, self.weight)

@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .module import Module
+from .packed import PackedSequence
 from .parameter import blank
 
 State = tuple[Tensor, ...]  # what one position hands to the next: h (B, H), for the LSTM also c (B, H)
@@ -65,8 +66,13 @@ class Recurrent(Module):
     def flatten_parameters(self) -> None:
         """PyTorch's way to lay weights side by side for a GPU: here there is nothing to do."""
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """The outputs of the last layer at all positions, and every layer's state after its last one."""
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """The outputs of the last layer at all positions, and every layer's state after its last one.
+
+        Of a packed sequence the outputs are packed too, and each text's state is that at its own end.
+        """
+        if isinstance(input, PackedSequence):
+            return self._packed(input, hx)
         if not isinstance(input, Tensor):
             raise TypeError(f"{type(self).__name__} takes a tensor, not a {type(input).__name__}: pad texts to one length")
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
@@ -75,20 +81,46 @@ class Recurrent(Module):
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         if not x.shape[0]:
             raise ValueError(f"{type(self).__name__} needs at least one position, not an input of shape {input.shape}")
-        start = self._start(hx, x, alone)
+        x, last = self._layers(x, self._start(hx, x, alone), None)
+        last = tuple(s.squeeze(1) for s in last) if alone else last
+        y = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
+        return y, last if self.states > 1 else last[0]
+
+    def _packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """The padding is computed too, and left out: no number of a text depends on it."""
+        x = input.padded()
+        if input.data.ndim != 2 or x.shape[-1] != self.input_size:
+            raise ValueError(f"{type(self).__name__} takes {self.input_size} numbers a position, not {input.data.shape[1:]}")
+        start = self._start(hx, x, alone=False)
+        if input.sorted_indices is not None and hx is not None:
+            start = tuple(s[:, input.sorted_indices] for s in start)
+        x, last = self._layers(x, start, input.lengths())
+        if input.unsorted_indices is not None:
+            last = tuple(s[:, input.unsorted_indices] for s in last)
+        return input.holding(x), last if self.states > 1 else last[0]
+
+    def _layers(self, x: Tensor, start: State, lengths: np.ndarray | None) -> tuple[Tensor, State]:
+        """(T, B, in), (L D, B, H) -> (T, B, D H), (L D, B, H)   lengths (B,): of the texts, if not all of them have T positions
+
+        The direction from the end then reads each text turned round by itself, and what it says is turned back.
+        """
         ends: list[State] = []
+        turned: Any = slice(None, None, -1)
+        final: Any = -1
+        if lengths is not None:
+            position, row = np.arange(x.shape[0])[:, None], np.arange(x.shape[1])
+            turned = (np.where(position < lengths, lengths - 1 - position, position), row)
+            final = (lengths - 1, row)
         for layer in range(self.num_layers):
             if layer:
                 x = F.dropout(x, self.dropout, self.training)
             sides = []
             for end in self._directions():
-                outs, state = self._run(x, tuple(s[len(ends)] for s in start), f"_l{layer}{end}", backwards=bool(end))
-                sides.append(outs)
-                ends.append(state)
+                steps = self._run(x[turned] if end else x, tuple(s[len(ends)] for s in start), f"_l{layer}{end}")
+                sides.append(steps[0][turned] if end else steps[0])
+                ends.append(tuple(s[final] for s in steps))
             x = sides[0] if len(sides) == 1 else cat(*sides, dim=-1)
-        y = x.squeeze(1) if alone else x.transpose(0, 1) if self.batch_first else x
-        last = tuple(stack(parts).squeeze(1) if alone else stack(parts) for parts in zip(*ends, strict=True))
-        return y, last if self.states > 1 else last[0]
+        return x, tuple(stack(parts) for parts in zip(*ends, strict=True))
 
     def _start(self, hx: Any, x: Tensor, alone: bool) -> State:
         """The state (L D, B, H) before the first position."""
@@ -102,15 +134,15 @@ class Recurrent(Module):
             raise ValueError(f"{type(self).__name__} starts from {self.states} of shape {wanted}, not from {shapes}")
         return tuple(s.unsqueeze(1) for s in given) if alone else given
 
-    def _run(self, x: Tensor, state: State, end: str, backwards: bool) -> tuple[Tensor, State]:
-        """One layer in one direction: (T, B, in), state -> (T, B, H), state"""
+    def _run(self, x: Tensor, state: State, end: str) -> State:
+        """One layer in one direction: (T, B, in), state (B, H) -> the state after each position (T, B, H)"""
         w_in, w_own = getattr(self, f"weight_ih{end}"), getattr(self, f"weight_hh{end}")
         b_in, b_own = (getattr(self, f"bias_ih{end}"), getattr(self, f"bias_hh{end}")) if self.bias else (None, None)
-        read, outs = _one_by_one(F.linear(x, w_in, b_in)), []
-        for now in reversed(read) if backwards else read:
+        outs = []
+        for now in _one_by_one(F.linear(x, w_in, b_in)):
             state = self.cell(now, F.linear(state[0], w_own, b_own), state)
             outs.append(state[0])
-        return stack(outs[::-1] if backwards else outs), state
+        return (stack(outs),)
 
     def cell(self, now: Tensor, own: Tensor, state: State) -> State:
         """One position: what it reads (B, gates H), what the state says (B, gates H), the state -> the next state"""
@@ -153,12 +185,11 @@ class LSTM(Recurrent):
 
     gates, states = 4, 2
 
-    def _run(self, x: Tensor, state: State, end: str, backwards: bool) -> tuple[Tensor, State]:
+    def _run(self, x: Tensor, state: State, end: str) -> State:
         bias = getattr(self, f"bias_ih{end}") + getattr(self, f"bias_hh{end}") if self.bias else None
         read = F.linear(x, getattr(self, f"weight_ih{end}"), bias)
-        both, H = lstm(read, getattr(self, f"weight_hh{end}"), *state, backwards=backwards), self.hidden_size
-        last = both[0 if backwards else -1]
-        return both[..., :H], (last[:, :H], last[:, H:])
+        both, H = lstm(read, getattr(self, f"weight_hh{end}"), *state), self.hidden_size
+        return both[..., :H], both[..., H:]
 
 
 class GRU(Recurrent):

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..device import device
 from ..engine import is_grad_enabled
+from ..printing import set_printoptions
 from . import (
     amp,
     autograd,

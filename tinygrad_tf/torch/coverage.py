@@ -3,7 +3,7 @@
     python -m tinygrad_tf.torch.coverage      writes the page anew
 
 surface.txt lists the names, one a line: `tier; name; keywords seen`. Tier A is used by five or more of 32 public programs, B by
-two to four, E by one.
+two to four, E by one; C are names that programs of other courses use.
 """
 
 from __future__ import annotations
@@ -17,15 +17,23 @@ from tinygrad_tf import Tensor
 from tinygrad_tf.optim import Optimizer
 
 FOLDER = Path(__file__).parent
-TIERS = {"A": "Used by five or more programs", "B": "Used by two to four programs", "E": "Used by one program, or expected"}
+TIERS = {"A": "Used by five or more programs", "B": "Used by two to four programs", "E": "Used by one program, or expected",
+         "C": "Used by programs of other kinds in courses"}
 BEFORE = ("self", "cls", "input", "args", "kwargs", "settings", "x", "a", "b", "shape", "sizes", "index")  # said by position
 
 GENERAL = """
 - Numbers live in NumPy arrays on the CPU. A device other than the CPU is a RuntimeError, never the CPU in silence.
 - dtypes: float32, float64, float16, int8 to int64, uint8, bool. bfloat16 exists in name; there are no complex numbers.
-- Errors come where PyTorch has them. Shapes that do not fit are a ValueError here, a RuntimeError there.
+- Errors come where PyTorch has them: for shapes that do not fit a ValueError, for dtypes a TypeError, both RuntimeErrors there.
+- An array or a list may stand where a tensor does: its numbers take the dtype that the tensors have, a float64 array beside
+  float32 tensors with a warning. PyTorch raises, or goes on in NumPy's dtype without a gradient. Ids in an array may be any
+  integers.
+- Booleans count as 0 and 1 in `abs`, `relu`, `floor`, `argmax` and `@`, where PyTorch raises.
+- `x.requires_grad = True` on a tensor of integers is refused at backward, `requires_grad_()` at once.
 - Random streams are NumPy's: a seed gives the same numbers again, but not PyTorch's.
-- A shape is a tuple, a dtype is NumPy's; `x.size()` is `x.shape`.
+- A shape is a tuple, a dtype is NumPy's, and so they print: (2, 3), float32. `x.size()` is `x.shape`.
+- A tensor prints as in PyTorch, but for the names in dtype=float64 and grad_fn=<mul>.
+- A module may leave out `super().__init__()`.
 - An integer that a dtype cannot hold is an OverflowError; PyTorch wraps it around.
 - A tensor, or a view of it, is changed in place while gradients are recorded unless another view of the same memory is still in
   use: that is a RuntimeError, where PyTorch follows them all. Outside the graph (`no_grad`, `.data`) it always may be changed.
@@ -56,11 +64,12 @@ DIFFERENCES = {
     "Tensor.type": "dtypes, and the older classes such as torch.LongTensor",
     "Tensor.T": "every axis reversed, whatever their number",
     "op: a - b": "1 - mask is an integer; PyTorch refuses to subtract booleans",
-    "op: t[...]": "copies for an index of integers or booleans, as PyTorch; a negative step works",
+    "op: t[...]": "copies for an index of integers or booleans, as PyTorch; a negative step works, as do int8 and int16",
     "F.cross_entropy": "with every target ignored the mean is 0, not NaN",
     "nn.CrossEntropyLoss": "with every target ignored the mean is 0, not NaN",
     "F.pad": "constant padding",
     "F.scaled_dot_product_attention": "a query that may look nowhere gives zeros",
+    "nn.Embedding": "max_norm works; sparse and scale_grad_by_freq do not",
     "nn.RMSNorm": "eps is 1e-6 unless given; PyTorch takes the epsilon of the dtype",
     "nn.Module": "prints a table of shapes and counts; no _parameters, _modules",
     "Module.load_state_dict": "checked as a whole before anything is written; problems are a ValueError",
@@ -75,7 +84,23 @@ DIFFERENCES = {
     "optim.Muon": "the step has the size of AdamW's (adjust_lr_fn of PyTorch: match_rms_adamw)",
     "torch.distributions.Categorical": "probs, logits, sample, log_prob, entropy",
     "torch.Tensor": "a class to ask about and a constructor; what it makes is a Tensor of the engine",
-    "nn.Conv1d": "no dilation and no groups",
+    "nn.Conv1d": "padding_mode is zeros",
+    "nn.Conv2d": "padding_mode is zeros",
+    "nn.MaxPool1d": "no ceil_mode, no return_indices",
+    "nn.MaxPool2d": "no ceil_mode, no return_indices",
+    "nn.AvgPool1d": "no ceil_mode",
+    "nn.AvgPool2d": "no ceil_mode",
+    "nn.EmbeddingBag": "sums and means; no max_norm and no scale_grad_by_freq; sparse changes nothing",
+    "F.embedding_bag": "sums and means; no max_norm and no scale_grad_by_freq; sparse changes nothing",
+    "torch.meshgrid": "without a warning where indexing is left out",
+    "torch.mode": "the place is the last one of the number",
+    "torch.median": "of equal numbers along dim the first place",
+    "torch.kthvalue": "of equal numbers the first place",
+    "torch.cdist": "holds every difference at once",
+    "Tensor.unfold": "a copy",
+    "optim.Adadelta": "foreach=True warns and changes nothing",
+    "optim.Adamax": "foreach=True warns and changes nothing",
+    "optim.RAdam": "foreach=True warns and changes nothing",
 }
 
 

@@ -11,23 +11,40 @@ import numpy as np
 from .. import functions
 from ..dtypes import as_array
 from ..einsum import einsum
-from ..functions import cat, concat, concatenate, stack
+from ..functions import (
+    bucketize,
+    cartesian_prod,
+    cat,
+    cdist,
+    combinations,
+    concat,
+    concatenate,
+    isin,
+    meshgrid,
+    searchsorted,
+    stack,
+)
+from ..nn.functional import cosine_similarity, pairwise_distance
 from ..tensor import Tensor
 
 __all__ = [
-    "broadcast_tensors", "cat", "concat", "concatenate", "dot", "einsum", "histogram", "hstack", "is_tensor", "meshgrid", "mv",
+    "broadcast_tensors", "bucketize", "cartesian_prod", "cat", "cdist", "combinations", "concat", "concatenate",
+    "cosine_similarity", "einsum", "histogram", "hstack", "is_tensor", "isin", "meshgrid", "pairwise_distance", "searchsorted",
     "stack", "vstack", "where",
 ]  # fmt: skip
 
 METHODS = """
-    abs add addmm all allclose amax amin any argmax argmin argsort bitwise_not bmm ceil chunk clamp clip clone cos cumsum
-    detach diagonal div divide eq equal exp flatten flip floor floor_divide gather ge gt index_add index_fill index_select
-    is_floating_point isclose isfinite isinf isnan le log log10 log1p log2 log_softmax logical_and logical_not logical_or
-    logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean min minimum mm mul multiply narrow ne neg
-    negative nonzero norm numel outer permute pow prod reciprocal relu remainder repeat_interleave reshape roll round rsqrt
-    scatter scatter_add select sigmoid sign sin softmax sort split sqrt square squeeze std sub subtract sum swapaxes t take
-    tanh tile topk transpose tril triu true_divide unbind unique unsqueeze var
+    abs add addcdiv addcmul addmm all allclose amax amin any argmax argmin argsort argwhere baddbmm bincount bitwise_not bmm
+    broadcast_to ceil chunk clamp clamp_max clamp_min clip clone cos count_nonzero cummax cummin cumprod cumsum detach diag
+    diagonal div divide dot eq equal erf exp expm1 flatten flip floor floor_divide gather ge gt histc index_add index_fill
+    index_select is_floating_point isclose isfinite isinf isnan kthvalue le lerp log log10 log1p log2 log_softmax logaddexp
+    logcumsumexp logical_and logical_not logical_or logical_xor logsumexp lt masked_fill masked_select matmul max maximum
+    mean median min minimum mm mode moveaxis movedim mul multiply mv nan_to_num narrow ne neg negative nonzero norm numel
+    outer permute pow prod ravel reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter scatter_add
+    select sigmoid sign sin softmax sort split sqrt square squeeze std sub subtract sum swapaxes t take tan tanh tile topk
+    trace transpose tril triu true_divide unbind unflatten unique unsqueeze var
 """.split()  # noqa: SIM905
+OWN_VALUE = ("addcdiv", "addcmul", "index_fill", "masked_fill", "scatter")  # those whose `value` is no second operand
 Histogram = namedtuple("Histogram", "hist bin_edges")
 SECOND = ("other", "exponent", "mat2", "vec2", "value")  # PyTorch's names of a second operand, which is positional here
 
@@ -36,7 +53,7 @@ def _function(name: str) -> Callable:
     method = getattr(Tensor, name)
 
     def call(input: Any, *args: Any, **settings: Any) -> Any:
-        for key in SECOND[: len(SECOND) - (name in ("index_fill", "masked_fill", "scatter"))]:
+        for key in SECOND[: len(SECOND) - (name in OWN_VALUE)]:
             if key in settings:
                 args = (*args, settings.pop(key))
         if not isinstance(input, Tensor) and not any(isinstance(a, Tensor) for a in args):
@@ -73,17 +90,6 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """(n,), (n,) -> ()"""
-    if input.ndim != 1 or input.shape != tensor.shape:
-        raise RuntimeError(f"dot: two vectors of one length, not {input.shape} and {tensor.shape}")
-    return (input * tensor).sum()
-
-
-def mv(input: Tensor, vec: Tensor) -> Tensor:
-    return input @ vec
-
-
 def vstack(tensors: Any) -> Tensor:
     return cat([x if x.ndim > 1 else x.reshape(1, -1) for x in tensors], 0)
 
@@ -95,12 +101,6 @@ def hstack(tensors: Any) -> Tensor:
 def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
     shape = np.broadcast_shapes(*(x.shape for x in tensors))
     return [x.expand(shape) for x in tensors]
-
-
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """The coordinates of a grid: one tensor for each axis, all of the shape of the grid."""
-    axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors)
-    return tuple(Tensor(x.copy()) for x in np.meshgrid(*(as_array(x) for x in axes), indexing=indexing))  # type: ignore[call-overload]
 
 
 def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:

@@ -21,8 +21,12 @@ GRAPHS = "there is no graph compiler or exporter here: the model runs as it is, 
 ATTENTION = "use torch.nn.functional.scaled_dot_product_attention, with a mask if needed; it never holds the T x T matrix"
 WHOLE = "tensors are float32 or float64 here: quantized models are not supported"
 SPARSE = "tensors are dense here"
-PACKED = ("packed sequences are not here: give the padded batch, and take what you need by a mask, or each text's last state "
-          "by out[range(B), lengths - 1] with batch_first=True")
+MATRICES = "numpy.linalg on x.detach().numpy() computes it, without a gradient"
+AXES = "convolutions and pools are over one axis or two: Conv1d, Conv2d, MaxPool1d, MaxPool2d, AvgPool1d, AvgPool2d"
+BIGGER = "repeat_interleave(k, dim) along each axis makes a picture k times as large, and F.avg_pool2d smaller"
+CUTS = "Tensor.unfold(dim, size, step) cuts the windows of one axis; call it once for each"
+LARGEST = "F.max_pool1d and F.max_pool2d with the size of the axis as kernel_size, or x.amax(-1)"
+DENSE = "gradients are dense here: take Adam"
 PROCESSES = "one process computes here: run the program without distributed data parallelism"
 
 WAYS = {
@@ -32,9 +36,33 @@ WAYS = {
         "_dynamo": GRAPHS, "_inductor": GRAPHS, "quantization": WHOLE, "ao": WHOLE, "qint8": WHOLE, "quint8": WHOLE,
         "sparse": SPARSE, "sparse_coo_tensor": SPARSE, "func": "use backward(create_graph=True) or tinygrad_tf.grad",
         "vmap": "write the batch axis out: operations broadcast over leading axes", "hub": "load weights with torch.load",
+        **dict.fromkeys(["svd", "inverse", "det", "qr", "cholesky", "pinverse", "slogdet", "logdet"], MATRICES),
         "profiler": "viz.record and python -m benchmarks measure here", "float8_e4m3fn": WHOLE, "float8_e5m2": WHOLE,
     },
-    "torch.nn": {"attention": ATTENTION, "quantized": WHOLE, "DataParallel": PROCESSES},
+    "torch.nn": {
+        "attention": ATTENTION, "quantized": WHOLE, "DataParallel": PROCESSES, "Conv3d": AXES, "ConvTranspose1d": AXES,
+        "ConvTranspose2d": AXES, "MaxPool3d": AXES, "AvgPool3d": AXES, "Upsample": BIGGER, "Fold": CUTS, "Unfold": CUTS,
+        "AdaptiveMaxPool1d": LARGEST, "AdaptiveMaxPool2d": LARGEST,
+        "Bilinear": "torch.einsum('bi,oij,bj->bo', x1, weight, x2) + bias with parameters of these shapes is this layer",
+        "InstanceNorm1d": "GroupNorm(channels, channels) is the same norm", "Buffer": "register_buffer(name, tensor) holds it",
+        "InstanceNorm2d": "GroupNorm(channels, channels) is the same norm",
+        "AdaptiveLogSoftmaxWithLoss": "CrossEntropyLoss over the whole vocabulary",
+        "CTCLoss": "CrossEntropyLoss on targets that are aligned with the positions",
+    },
+    "torch.nn.functional": {
+        "conv3d": AXES, "conv_transpose1d": AXES, "conv_transpose2d": AXES, "interpolate": BIGGER, "upsample": BIGGER,
+        "fold": CUTS, "unfold": CUTS, "adaptive_max_pool1d": LARGEST, "adaptive_max_pool2d": LARGEST,
+        "bilinear": "torch.einsum('bi,oij,bj->bo', x1, weight, x2) + bias", "instance_norm": "group_norm(x, x.shape[1])",
+    },
+    "torch.optim": {"NAdam": "take Adam or RAdam", "SparseAdam": DENSE, "LBFGS": "take Adam: there are no closures here"},
+    "torch.linalg": dict.fromkeys(["svd", "eig", "eigh", "inv", "pinv", "det", "qr", "solve", "lstsq", "cholesky"], MATRICES),
+    "torch.nn.utils": {"weight_norm": "F.linear(x, g * F.normalize(v, dim=1)) in forward, with parameters g and v"},
+    "torch.autograd": {
+        "functional": "one grad() for each element makes a Jacobian; backward(create_graph=True) gives second derivatives",
+        "gradcheck": "tinygrad_tf.check.gradcheck compares with finite differences, and names the op that is wrong",
+        "forward_ad": "derivatives are taken backward here: grad() or backward()",
+        "set_detect_anomaly": "with torch.autograd.detect_anomaly(): around what makes the NaN",
+    },
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from ...nn import functional as _layers
 from ...tensor import Tensor as _Tensor
 from ..unsupported import lookup as _lookup
 
-_OTHERS = {"Any", "Tensor", "as_array", "check_ids", "default_generator", "mark_written", "swiglu"}
+_OTHERS = {"Any", "Tensor", "as_array", "as_ids", "check_ids", "default_generator", "mark_written", "swiglu"}
 _NAMES = [name for name, value in vars(_layers).items() if callable(value) and not name.startswith("_")]
 globals().update({name: getattr(_layers, name) for name in _NAMES if name not in _OTHERS})
 

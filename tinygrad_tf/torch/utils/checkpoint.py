@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...recompute import checkpoint as _checkpoint
+from ...recompute import checkpoint
 from ..nn import Sequential
 from ..unsupported import lookup as _lookup
-
-
-def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None, context_fn: Any = None,
-               determinism_check: str = "default", debug: bool = False, early_stop: bool = True,
-               preserve_rng_state: bool = True, **kwargs: Any) -> Any:
-    """function(*args, **kwargs), run again for backward. There is one way here, PyTorch's use_reentrant=False.
-
-    Random numbers are always drawn the same again, and the second run is always compared with the first.
-    """
-    if context_fn is not None:
-        raise NotImplementedError("checkpoint: context_fn is not here; nest the contexts inside the function instead")
-    return _checkpoint(function, *args, **kwargs)
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:

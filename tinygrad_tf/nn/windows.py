@@ -1,0 +1,176 @@
+"""What reads a few neighbouring places of an axis or two: padding, convolution and pooling, as functions.
+
+The neighbours of all places are laid side by side first. Then a convolution is one matrix product, a pool one maximum or mean.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..functions import stack
+from ..tensor import Tensor
+
+
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    """Constant padding: (before, after) of the last axis, then of the one before it, and so on. Negative sizes crop."""
+    if mode != "constant":
+        raise NotImplementedError(f'pad: mode is "constant", not {mode!r}: cat() and indexing build the others')
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ValueError(f"pad: {tuple(pad)} is no list of pairs for the axes of a tensor of shape {input.shape}")
+    widths = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    inner = input[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, widths, strict=True))]
+    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
+    shape = tuple(n + a + b for n, (a, b) in zip(inner.shape, widths, strict=True))
+    place = tuple(slice(a, a + n) for n, (a, _) in zip(inner.shape, widths, strict=True))
+    return ops.put(Tensor(np.full(shape, 0 if value is None else value, input.dtype)), inner, index=place)
+
+
+def _each(value: Any, n: int) -> tuple[int, ...]:
+    """One number for each of n axes, from such a tuple or from one number."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
+    if len(values) != n:
+        raise ValueError(f"{values}: one number, or one for each of {n} axes")
+    return values
+
+
+def _windows(x: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> list[Tensor]:
+    """For each place of the kernel, what it reads at every position: over the last axes of x, one tensor for each place."""
+    sizes, spans = x.shape[x.ndim - len(kernel) :], []
+    for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
+        count = (size - d * (k - 1) - 1) // s + 1
+        if count < 1:
+            raise ValueError(f"{size} positions, padding included, are fewer than a kernel of {k} needs: {d * (k - 1) + 1}")
+        spans.append(s * (count - 1) + 1)
+    places = itertools.product(*(range(0, d * (k - 1) + 1, d) for k, d in zip(kernel, dilation, strict=True)))
+    cuts = [[slice(i, i + span, s) for i, span, s in zip(place, spans, stride, strict=True)] for place in places]
+    return [x[(..., *cut)] for cut in cuts]
+
+
+def _padded(x: Tensor, padding: list[tuple[int, int]], value: float = 0.0) -> Tensor:
+    """(before, after) for each of the last axes."""
+    return pad(x, [n for pair in reversed(padding) for n in pair], value=value) if any(map(any, padding)) else x
+
+
+# ------------------------------------------------------------------------------------------------ convolution
+
+
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:
+    """(B, in, T) or (in, T), (out, in / groups, K), (out,) -> (B, out, T') or (out, T')
+
+    y_t = weight applied to the positions t stride - padding + i dilation, i = 0 ... K - 1, zeros beyond the ends, + bias.
+    groups: that many parts of the input channels, each for its own part of the output channels. padding: a number, "valid"
+    for none, or "same" for T' = T.
+    """
+    return _convolved(input, weight, bias, stride, padding, dilation, groups, 1)
+
+
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:
+    """(B, in, H, W) or (in, H, W), (out, in / groups, K, L), (out,) -> (B, out, H', W')   as `conv1d`, over two axes"""
+    return _convolved(input, weight, bias, stride, padding, dilation, groups, 2)
+
+
+def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
+               n: int) -> Tensor:
+    out, channels, kernel = weight.shape[0], weight.shape[1] * groups, weight.shape[2:]
+    if x.ndim not in (n + 1, n + 2) or x.shape[-n - 1] != channels:
+        raise ValueError(f"conv{n}d takes inputs of shape (B, {channels}, {'T' if n == 1 else 'H, W'}), not {x.shape}")
+    if x.ndim == n + 1:
+        return _convolved(x.unsqueeze(0), weight, bias, stride, padding, dilation, groups, n).squeeze(0)
+    stride, dilation = _each(stride, n), _each(dilation, n)
+    if isinstance(padding, str):
+        if padding not in ("same", "valid") or (padding == "same" and max(stride) > 1):
+            raise ValueError(f'padding is a number, "valid", or "same" for a stride of 1, not {padding!r}')
+        total = [d * (k - 1) if padding == "same" else 0 for k, d in zip(kernel, dilation, strict=True)]
+        x = _padded(x, [(k // 2, k - k // 2) for k in total])
+    else:
+        x = _padded(x, [(p, p) for p in _each(padding, n)])
+    parts = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
+    near = ops.cat(*_windows(parts, kernel, stride, dilation), dim=2)  # (B, groups, kernel in, T')
+    rows = weight.flatten(2).permute(0, 2, 1).reshape(groups, out // groups, -1)
+    y = (rows @ near.flatten(3)).reshape(x.shape[0], out, *near.shape[3:])
+    return y if bias is None else y + bias.reshape(-1, *(1,) * n)
+
+
+# ------------------------------------------------------------------------------------------------ pooling
+
+
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    """(..., C, T) -> (..., C, T')   the largest of kernel_size positions, `stride` apart (kernel_size if None)"""
+    return _max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
+
+
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    """(..., C, H, W) -> (..., C, H', W')   as `max_pool1d`, over two axes"""
+    return _max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
+
+
+def _max_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool,
+              n: int) -> Tensor:
+    if return_indices:
+        raise NotImplementedError("return_indices is not here: max(dim) of what Tensor.unfold cuts gives places too")
+    x, kernel, stride = _pooled(x, kernel, stride, padding, ceil_mode, n, -math.inf)
+    return stack(_windows(x, kernel, stride, _each(dilation, n))).max(0).values
+
+
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> Tensor:
+    """(..., C, T) -> (..., C, T')   the mean of kernel_size positions, `stride` apart (kernel_size if None)
+
+    count_include_pad: the zeros beyond the ends count as numbers.
+    """
+    return _avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, 1)
+
+
+def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> Tensor:
+    """(..., C, H, W) -> (..., C, H', W')   as `avg_pool1d`, over two axes"""
+    return _avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, 2)
+
+
+def _avg_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, n: int) -> Tensor:
+    padded, sizes, steps = _pooled(x, kernel, stride, padding, ceil_mode, n, 0.0)
+    total = stack(_windows(padded, sizes, steps, (1,) * n)).sum(0)
+    if count_include_pad:
+        return total / math.prod(sizes)
+    real = _pooled(Tensor(np.ones(x.shape[x.ndim - n :], x.dtype)), kernel, stride, padding, ceil_mode, n, 0.0)
+    return total / stack(_windows(*real, (1,) * n)).sum(0)
+
+
+def _pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, n: int,
+            value: float) -> tuple[Tensor, Any, Any]:
+    """The input with its padding, and kernel and stride for each axis."""
+    if ceil_mode:
+        raise NotImplementedError("ceil_mode=True is not here: F.pad() adds what the last window lacks")
+    kernel = _each(kernel, n)
+    stride, padding = kernel if stride in (None, ()) else _each(stride, n), _each(padding, n)
+    if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
+        raise ValueError(f"a padding of {padding} is more than half of a window of {kernel}")
+    return _padded(x, [(p, p) for p in padding], value), kernel, stride
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """(..., C, T) -> (..., C, output_size)   means over parts of nearly one size"""
+    return _adaptive(input, _each(output_size, 1))
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """(..., C, H, W) -> (..., C, *output_size)   means over parts of nearly one size; None keeps an axis as it is"""
+    return _adaptive(input, _each(output_size, 2))
+
+
+def _adaptive(x: Tensor, sizes: tuple[int | None, ...]) -> Tensor:
+    for dim, parts in zip(range(-len(sizes), 0), sizes, strict=True):
+        size = x.shape[dim]
+        if parts is not None and parts != size:
+            ends = [(i * size // parts, -(-(i + 1) * size // parts)) for i in range(parts)]
+            x = ops.cat(*(x.narrow(dim, a, b - a).mean(dim, keepdim=True) for a, b in ends), dim=dim)
+    return x

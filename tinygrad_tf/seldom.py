@@ -1,0 +1,200 @@
+"""Methods of `Tensor` that programs seldom need, each put together from the frequent ones, under PyTorch's names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import ops
+from .activations import normal_below
+from .dtypes import as_array, float64
+from .in_place import _in_place
+from .order import Ordered
+from .random import source
+
+
+class Seldom(Ordered):
+    """What `Tensor` has besides the methods of its own file."""
+
+    __slots__ = ()
+
+    # -------------------------------------------------------------------------------------------- functions of one number
+
+    def erf(self: Any) -> Any:
+        """2 P(sqrt(2) x) - 1, P the share of a standard normal distribution below x"""
+        return normal_below(self * math.sqrt(2)) * 2 - 1
+
+    def expm1(self: Any) -> Any:
+        """e ** x - 1, exact for a small x: tanh(x / 2) is (e ** x - 1) / (e ** x + 1)"""
+        return (self * 0.5).tanh() * (self.exp() + 1)
+
+    def tan(self: Any) -> Any:
+        return self.sin() / self.cos()
+
+    def logaddexp(self: Any, other: Any) -> Any:
+        """ln(e ** x + e ** other)"""
+        _need_floats("logaddexp", self, other)
+        shape = np.broadcast_shapes(self.shape, other.shape)
+        return ops.cat(self.expand(1, *shape), other.expand(1, *shape), dim=0).logsumexp(0)
+
+    def lerp(self: Any, end: Any, weight: Any) -> Any:
+        """self + weight (end - self): from self, this part of the way to end"""
+        _need_floats("lerp", self, end)
+        return self + (end - self) * weight
+
+    def addcmul(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+        return self + tensor1 * tensor2 * value
+
+    def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+        _need_floats("addcdiv", self, tensor1)
+        return self + tensor1 / tensor2 * value
+
+    def clamp_min(self: Any, min: Any) -> Any:
+        return self.clamp(min=min)
+
+    def clamp_max(self: Any, max: Any) -> Any:
+        return self.clamp(max=max)
+
+    def nan_to_num(self: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
+        """Numbers in place of NaN (0) and of the infinities (the largest and the smallest of the dtype)."""
+        number = np.nan_to_num(self.array, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+        return ops.where(self, number, condition=np.isfinite(self.array))
+
+    lerp_, addcmul_, addcdiv_ = _in_place(lerp), _in_place(addcmul), _in_place(addcdiv)
+    clamp_min_, clamp_max_, nan_to_num_ = _in_place(clamp_min), _in_place(clamp_max), _in_place(nan_to_num)
+
+    # -------------------------------------------------------------------------------------------- shape and places
+
+    def ravel(self: Any) -> Any:
+        return self.reshape(-1)
+
+    def reshape_as(self: Any, other: Any) -> Any:
+        return self.reshape(other.shape)
+
+    def broadcast_to(self: Any, *size: Any) -> Any:
+        return self.expand(*size)
+
+    def unflatten(self: Any, dim: int, sizes: Any) -> Any:
+        """One axis as several: (..., n, ...) -> (..., *sizes, ...)"""
+        dim = ops.axis(dim, self.ndim)
+        if not len(sizes) or (-1 not in sizes and math.prod(sizes) != self.shape[dim]):
+            raise ValueError(f"unflatten: sizes {tuple(sizes)} do not make up an axis of size {self.shape[dim]}")
+        return self.reshape(*self.shape[:dim], *sizes, *self.shape[dim + 1 :])
+
+    def movedim(self: Any, source: Any, destination: Any) -> Any:
+        """The axes `source` at the places `destination`; the others stay in their order."""
+        before, after = ops.axes(source, self.ndim), ops.axes(destination, self.ndim)
+        if len(before) != len(after):
+            raise ValueError(f"movedim: axes {before} do not go to places {after}: one place for each")
+        dims = [i for i in range(self.ndim) if i not in before]
+        for place, dim in sorted(zip(after, before, strict=True)):
+            dims.insert(place, dim)
+        return self.permute(dims)
+
+    moveaxis = movedim
+
+    def diag(self: Any, diagonal: int = 0) -> Any:
+        """(n,) -> a matrix with these numbers on its diagonal, which lies that far right of the main one; back of a matrix."""
+        if self.ndim not in (1, 2):
+            raise ValueError(f"diag takes a vector or a matrix, not a tensor of shape {self.shape}")
+        down, right = max(-diagonal, 0), max(diagonal, 0)
+        if self.ndim == 2:
+            place = np.arange(max(0, min(self.shape[0] - down, self.shape[1] - right)))
+            return self[place + down, place + right]
+        place = np.arange(self.shape[0])
+        size = self.shape[0] + down + right
+        return ops.unindex(self, index=(place + down, place + right), shape=(size, size))
+
+    def trace(self: Any) -> Any:
+        if self.ndim != 2:
+            raise ValueError(f"trace takes a matrix, not a tensor of shape {self.shape}")
+        return self.diag().sum()
+
+    def argwhere(self: Any) -> Any:
+        return self.nonzero()
+
+    def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
+        """(..., n, ...) -> (..., windows, ..., size)   every window of `size` places along an axis, `step` apart; a copy"""
+        dim = ops.axis(dimension, self.ndim)
+        starts = np.arange(0, self.shape[dim] - size + 1, step)
+        if size > self.shape[dim] or step < 1:
+            raise ValueError(f"unfold: windows of {size}, {step} apart, do not fit an axis of size {self.shape[dim]}")
+        return self[(slice(None),) * dim + (starts[:, None] + np.arange(size),)].movedim(dim + 1, -1)
+
+    def tril_(self: Any, diagonal: int = 0) -> Any:
+        return self._become(self.tril(diagonal))
+
+    def triu_(self: Any, diagonal: int = 0) -> Any:
+        return self._become(self.triu(diagonal))
+
+    def fill_diagonal_(self: Any, fill_value: Any) -> Any:
+        """fill_value where all indices are equal."""
+        if self.ndim < 2 or (self.ndim > 2 and len(set(self.shape)) > 1):
+            raise ValueError(f"fill_diagonal_ takes a matrix or a cube, not a tensor of shape {self.shape}")
+        return self._become(ops.put(self, fill_value, index=(np.arange(min(self.shape)),) * self.ndim))
+
+    def stride(self: Any, dim: int | None = None) -> Any:
+        """How many numbers apart in memory neighbours along each axis are."""
+        strides = tuple(s // self.array.itemsize for s in self.array.strides)
+        if self.is_contiguous():  # where NumPy is free to say anything for an axis of size 1
+            strides = tuple(math.prod(max(n, 1) for n in self.shape[i + 1 :]) for i in range(self.ndim))
+        return strides if dim is None else strides[dim]
+
+    def data_ptr(self: Any) -> int:
+        """The address of the first number: tensors that share it share memory."""
+        return self.array.__array_interface__["data"][0]
+
+    def ndimension(self: Any) -> int:
+        return self.ndim
+
+    # -------------------------------------------------------------------------------------------- products
+
+    def dot(self: Any, tensor: Any) -> Any:
+        """(n,), (n,) -> ()"""
+        if self.ndim != 1 or self.shape != tensor.shape:
+            raise RuntimeError(f"dot: two vectors of one length, not {self.shape} and {tensor.shape}")
+        return self @ tensor
+
+    def mv(self: Any, vec: Any) -> Any:
+        """(m, n), (n,) -> (m,)"""
+        if (self.ndim, vec.ndim) != (2, 1):
+            raise RuntimeError(f"mv: a matrix and a vector, not {self.shape} and {vec.shape}")
+        return self @ vec
+
+    def baddbmm(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * self + alpha * batch1 @ batch2"""
+        return self.addmm(batch1, batch2, beta, alpha)
+
+    # -------------------------------------------------------------------------------------------- random numbers
+
+    def multinomial(self: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
+        """Indices drawn with these weights, one row of draws a row; weights need not add up to 1."""
+        p = self._floats("multinomial").array.astype(float64)
+        if not np.isfinite(p).all() or (p < 0).any() or (p.sum(-1) <= 0).any():
+            raise ValueError("multinomial: weights must be finite, not negative, and not all zero")
+        rng, rows = source(generator), np.atleast_2d(p)
+        draws = [rng.choice(rows.shape[1], num_samples, replace=replacement, p=row / row.sum()) for row in rows]
+        return self.result(np.asarray(draws).reshape(*p.shape[:-1], num_samples))
+
+    def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
+        """Draws from the exponential distribution of mean 1 / lambd."""
+        return self.copy_((source(generator).standard_exponential(self.shape) / lambd).astype(self.dtype))
+
+    def random_(self: Any, low: int = 0, high: int | None = None, *, generator: Any = None) -> Any:
+        """Whole numbers from low to high - 1; random_(high) starts from 0."""
+        low, high = (0, low) if high is None else (low, high)
+        if low >= high:
+            raise ValueError(f"random_: there is no number from {low} up to {high - 1}")
+        return self.copy_(source(generator).integers(low, high, self.shape).astype(self.dtype))
+
+    def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
+        """1 with probability p, else 0."""
+        return self.copy_((source(generator).random(self.shape) < as_array(p)).astype(self.dtype))
+
+
+def _need_floats(name: str, *tensors: Any) -> None:
+    for x in tensors:
+        if x.dtype.kind != "f":
+            raise TypeError(f"{name} takes fractions, not {x.dtype}: float() makes them")
