@@ -1,8 +1,8 @@
 """Keep freed memory for the next step instead of handing it back to the system, in large pages.
 
 A training step frees and asks for the same large arrays again and again. By default glibc gives each of them back to the
-kernel at once, and every page of the next one has to be cleared and mapped anew: a quarter of a step's time or more. And a
-page is 4 KiB: a core remembers where 2,000 of them lie, 8 MiB, and looks each other one up. In pages of 2 MiB it knows them all.
+kernel at once, and every page of the next one has to be cleared and mapped anew: a quarter of a step's time or more. And pages
+are of 4 KiB: a core remembers where some 2,000 lie, 8 MiB in all, and has to look up each other one. Of 2 MiB few are enough.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     settings = {M_MMAP_THRESHOLD: LARGEST, M_TRIM_THRESHOLD: 2**31 - 1, M_ARENA_MAX: 1, M_TOP_PAD: ROOM}
-    if not all([mallopt(name, value) for name, value in settings.items()]):
+    if not all(mallopt(name, value) for name, value in settings.items()):
         return False
     _ask_for_large_pages(libc)
     mallopt(M_TOP_PAD, PAGE)

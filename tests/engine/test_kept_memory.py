@@ -18,8 +18,9 @@ from tinygrad_tf.memory import keep_freed_memory
 kept = keep_freed_memory() if sys.argv[1] == "keep" else False
 
 def work():
-    for _ in range(20):
-        np.ones(5 << 20, np.float32)
+    for _ in range(5):
+        arrays = [np.ones(3 << 20, np.float32) for _ in range(8)]
+        del arrays
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
