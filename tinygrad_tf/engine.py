@@ -16,7 +16,6 @@ from __future__ import annotations
 import inspect
 import math
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
@@ -267,16 +266,11 @@ def promote(args: tuple, arrays: list, alike: bool = False) -> list:
     target = np.result_type(*next(level for level in best if level))
     if target == FLOAT64 and not best[0] and not best[1]:
         target = FLOAT32  # only constants are floats here: they take the default
-    if target == FLOAT32 and FLOAT64 in best[2] and any(type(a) is np.ndarray and a.ndim and a.dtype == FLOAT64 for a in args):
-        message = "a float64 array beside a float32 tensor is taken as float32: from_numpy(array) makes it a float64 tensor"
-        file, _, line = user_line().rpartition(":")
-        warnings.warn_explicit(message, UserWarning, file, int(line), registry=_told)
     stays = (bool, int, float) if rank == _KINDS["f"] else (bool, int)  # a float among integers is cast with them
     return [a if _is_number(a) and isinstance(a, stays) else recast(np.asarray(a), target) for a in arrays]
 
 
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}  # which kind of number gives way to which
-_told: dict[Any, Any] = {}  # the lines that were warned
 
 
 def recast(array: Any, dtype: Any) -> Any:
