@@ -107,6 +107,7 @@ class Generation:
     """One call of `once` writes block_size tokens after a prompt of one, each from the cache and one new position."""
 
     def __init__(self, size: str, temperature: float):
+        keep_freed_memory()  # as `tinygrad-tf sample` does
         self.model, self.count, self.temperature = decoder(SIZES[size]), SIZES[size].block_size, temperature
         self.generator = np.random.default_rng(0)
 

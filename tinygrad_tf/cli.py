@@ -124,11 +124,13 @@ def sample(
     import numpy as np
 
     from .generate import GenerationStats, generate
+    from .memory import keep_freed_memory
     from .report import printable
     from .run import Run
     from .runfolder import checkpoint_in
     from .writing import until
 
+    keep_freed_memory()  # before the weights are read: each token goes through all of them
     trained = Run.load(checkpoint_in(run))
     vocabulary = trained.vocabulary
     ids = vocabulary.encode(prompt or trained.start)

@@ -22,7 +22,7 @@ def keep_freed_memory() -> bool:
     """Raise malloc's thresholds for this process; True if it took effect (glibc only, harmless elsewhere).
 
     All threads share one heap, so that what one has freed the others can use; on Linux its first GiB may be in large pages. The
-    process then holds on to its peak. Called by the trainer, never on import.
+    process then holds on to its peak. Called by `tinygrad-tf train` and `sample`, never on import.
     """
     if not sys.platform.startswith("linux"):
         return False
