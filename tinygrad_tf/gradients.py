@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .data import IGNORE
+from .dtypes import as_array
 from .engine import state
 from .higher import grad
 from .random import apart, catch_up
@@ -21,12 +22,15 @@ def kept(y: np.ndarray) -> int:
 
 
 def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float:
-    """x, y (B, T) -> mean loss   adds the gradients of the whole batch, computed in `parts` slices of it.
+    """ids x, targets y (B, T) -> mean loss   adds the gradients of the whole batch, computed in `parts` slices of it.
 
-    Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
+    model.loss(x, y) gives the mean loss of some sequences. Each slice counts by its kept targets (those that are not IGNORE), so the sum is the gradient of the one big batch.
     A step draws all its sequences at once: there is no incomplete window. Inside `threads.parts` a slice is divided again,
     among the threads.
     """
+    x, y = as_array(x), as_array(y)
+    if parts < 1 or len(x) != len(y):
+        raise ValueError(f"{parts} parts of {len(x)} sequences and {len(y)} targets: there is at least one part, and as many targets")
     number = max(1, kept(y))
     if parts == 1:
         return _add(model, x, y, number)

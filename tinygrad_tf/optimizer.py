@@ -109,6 +109,8 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
         if callable(getattr(params, "parameters", None)):
             raise TypeError(f"an optimizer takes parameters, not a {type(params).__name__}: pass model.parameters()")
+        if isinstance(params, Tensor):
+            raise TypeError("an optimizer takes a list of tensors: put this one in a list")
         given = list(params)
         if not given:
             raise ValueError("the optimizer got no parameters")
@@ -123,7 +125,10 @@ class Optimizer:
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
-            if not isinstance(p, Tensor) or p.node is not None:
+            if not isinstance(p, Tensor):
+                named = ": pass parameters(), not named_parameters()" if isinstance(p, tuple) else ""
+                raise ValueError(f"an optimizer takes tensors, not a {type(p).__name__}{named}")
+            if p.node is not None:
                 raise ValueError("an optimizer takes parameters and other leaf tensors, not what ops have computed")
             if hasattr(p, "materialize"):
                 raise ValueError("a lazy layer has no parameters yet: call the model once before the optimizer is made")

@@ -64,7 +64,11 @@ def _(x: Any, *weights: Any, program: tuple) -> Any:
 
 
 class replaying(_Switch):
-    """Inside, what `replayed` runs is one node of the graph from the second time on. For training: nobody sees its ops."""
+    """Inside, the blocks of a small transformer are one node of the graph from the second step on: faster, the same bits.
+
+    A context manager and a decorator, for a training loop; other models run in it as always. While hooks, a drawing, dropout,
+    a cache or a mask want to see or change single ops, they are recorded one by one, and after any change to the model anew.
+    """
 
     field, value = "replaying", True
 

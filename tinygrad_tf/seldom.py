@@ -39,6 +39,14 @@ class Seldom(Ordered):
         shape = np.broadcast_shapes(self.shape, other.shape)
         return ops.cat(self.expand(1, *shape), other.expand(1, *shape), dim=0).logsumexp(0)
 
+    def mm(self: Any, mat2: Any) -> Any:
+        """(m, k), (k, n) -> (m, n)"""
+        return _product("mm", 2, self, mat2)
+
+    def bmm(self: Any, mat2: Any) -> Any:
+        """(B, m, k), (B, k, n) -> (B, m, n)"""
+        return _product("bmm", 3, self, mat2)
+
     def lerp(self: Any, end: Any, weight: Any) -> Any:
         """self + weight (end - self): from self, this part of the way to end"""
         _need_floats("lerp", self, end)
@@ -198,3 +206,12 @@ def _need_floats(name: str, *tensors: Any) -> None:
     for x in tensors:
         if x.dtype.kind != "f":
             raise TypeError(f"{name} takes fractions, not {x.dtype}: float() makes them")
+
+
+def _product(name: str, axes: int, a: Any, b: Any) -> Any:
+    """a @ b, where PyTorch takes nothing but so many axes each, and no broadcasting."""
+    shapes = np.shape(as_array(a)), np.shape(as_array(b))
+    if {len(shape) for shape in shapes} != {axes} or shapes[0][:-2] != shapes[1][:-2]:
+        raise ValueError(f"{name}: {shapes[0]} @ {shapes[1]}: it takes two tensors of {axes} axes"
+                         f"{'' if axes == 2 else ' and one batch size'}; matmul, or @, takes all others")  # fmt: skip
+    return ops.matmul(a, b)

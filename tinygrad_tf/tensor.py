@@ -189,6 +189,8 @@ class Tensor(Seldom):
         return format(self.item(), spec) if spec or not self.ndim else str(self)
 
     def __bool__(self) -> builtins.bool:
+        if self.array.size != 1:
+            raise ValueError(f"a tensor of shape {self.shape} is neither true nor false: take .any() or .all(), & for `and`, | for `or`")
         return builtins.bool(self.item())
 
     def __float__(self) -> float:
@@ -319,7 +321,7 @@ class Tensor(Seldom):
     mul = __mul__ = multiply = ops.mul
     __truediv__ = true_divide = ops.div
     pow = __pow__ = ops.pow
-    matmul = __matmul__ = mm = bmm = ops.matmul
+    matmul = __matmul__ = ops.matmul
     neg = __neg__ = negative = ops.neg
     abs = __abs__ = ops.abs
     floor_divide = __floordiv__ = _floor_divide

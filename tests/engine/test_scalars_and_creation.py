@@ -28,7 +28,7 @@ def test_one_element_is_a_python_number():
 @pytest.mark.parametrize("convert", [float, int, bool, lambda x: x.item(), lambda x: f"{x:.2f}", lambda x: [0][x]])
 @pytest.mark.parametrize("data", [[1, 2], []])
 def test_more_or_fewer_elements_are_not(convert, data):
-    with pytest.raises(ValueError, match="exactly one element"):
+    with pytest.raises(ValueError, match="exactly one element|neither true nor false"):
         convert(tensor(data, dtype=np.int64))
 
 
@@ -221,3 +221,14 @@ def test_the_seed_reaches_those_who_hold_the_generator_already():
     manual_seed(5)
     a = held.random()
     assert manual_seed(5).random() == a
+
+
+def test_mm_and_bmm_take_no_other_shapes_and_truth_no_other_size():
+    x = Tensor(np.ones((2, 3, 4), np.float32))
+    assert x.bmm(x.transpose(1, 2)).shape == (2, 3, 3)
+    assert x[0].mm(x[1].T).shape == (3, 3)
+    for wrong in (lambda: x.mm(x.transpose(1, 2)), lambda: x[0].bmm(x[0].T), lambda: x.bmm(x[:1].transpose(1, 2))):
+        with pytest.raises(ValueError, match="it takes two tensors of [23] axes"):
+            wrong()
+    with pytest.raises(ValueError, match=r"neither true nor false: take .any\(\) or .all\(\)"):
+        bool(x > 0)

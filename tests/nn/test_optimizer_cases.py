@@ -89,3 +89,13 @@ def test_a_model_cast_after_the_optimizer_was_made_is_refused_not_cast_back():
     layer(Tensor(np.ones((1, 2)))).sum().backward()
     with pytest.raises(ValueError, match=r"float64.*float32|float32.*float64"):
         optimizer.step()
+
+
+def test_what_is_no_list_of_tensors_is_named():
+    layer = nn.Linear(1, 1)
+    with pytest.raises(ValueError, match=r"not a tuple: pass parameters\(\), not named_parameters\(\)"):
+        optim.SGD(layer.named_parameters())
+    with pytest.raises(ValueError, match="takes tensors, not a int"):
+        optim.SGD([1])
+    with pytest.raises(TypeError, match="put this one in a list"):
+        optim.SGD(layer.weight)

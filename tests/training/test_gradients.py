@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tinygrad_tf import manual_seed, threads
+from tinygrad_tf import Tensor, manual_seed, threads
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.gradients import add_gradients
@@ -143,3 +143,14 @@ def test_matrices_are_moved_on_all_threads_as_on_one():
 
     for a, b in zip(moved(1), moved(3), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_lists_and_tensors_are_batches_too_and_wrong_ones_are_named():
+    model, x, y = model_and_batch()
+    y[0, :5] = IGNORE
+    losses = [add_gradients(model, a, b, 2) for a, b in [(x, y), (x.tolist(), y.tolist()), (Tensor(x), Tensor(y))]]
+    assert losses[0] == losses[1] == losses[2]
+    with pytest.raises(ValueError, match="0 parts of 6 sequences and 6 targets"):
+        add_gradients(model, x, y, 0)
+    with pytest.raises(ValueError, match="2 parts of 6 sequences and 5 targets"):
+        add_gradients(model, x, y[1:], 2)
