@@ -190,7 +190,7 @@ class Tensor(Seldom):
 
     def __bool__(self) -> builtins.bool:
         if self.array.size != 1:
-            raise ValueError(f"a tensor of shape {self.shape} is neither true nor false: take .any() or .all(), & for `and`, | for `or`")
+            raise ValueError(f"a tensor of shape {self.shape} is neither true nor false: take .any() or .all(), & for `and`")
         return builtins.bool(self.item())
 
     def __float__(self) -> float:

@@ -26,8 +26,8 @@ GENERAL = """
 - dtypes: float32, float64, float16, int8 to int64, uint8, bool. bfloat16 exists in name; there are no complex numbers.
 - Errors come where PyTorch has them: for shapes that do not fit a ValueError, for dtypes a TypeError, both RuntimeErrors there.
 - An array or a list may stand where a tensor does: its numbers take the dtype that the tensors have, so a float64 array
-  beside float32 tensors is taken as float32. PyTorch raises, or goes on in NumPy's dtype without a gradient. Ids in an array may
-  be any integers.
+  beside float32 tensors is taken as float32. PyTorch raises, or goes on in NumPy's dtype without a gradient. Ids in an array
+  may be any integers.
 - Booleans count as 0 and 1 in `abs`, `relu`, `floor`, `argmax` and `@`, where PyTorch raises.
 - `x.requires_grad = True` on a tensor of integers is refused at backward, `requires_grad_()` at once.
 - Random streams are NumPy's: a seed gives the same numbers again, but not PyTorch's.
