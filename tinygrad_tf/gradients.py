@@ -24,9 +24,9 @@ def kept(y: np.ndarray) -> int:
 def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float:
     """ids x, targets y (B, T) -> mean loss   adds the gradients of the whole batch, computed in `parts` slices of it.
 
-    model.loss(x, y) gives the mean loss of some sequences. Each slice counts by its kept targets (those that are not IGNORE): the
-    sum is the gradient of the one big batch. A step draws all its sequences at once: there is no incomplete window. Inside
-    `threads.parts` a slice is divided again, among the threads.
+    model.loss(x, y) gives the mean loss of some sequences. Each slice counts by its kept targets (those that are not IGNORE):
+    the sum is the gradient of the one big batch. A step draws all its sequences at once: there is no incomplete window.
+    Inside `threads.parts` a slice is divided again, among the threads.
     """
     x, y = as_array(x), as_array(y)
     if parts < 1 or len(x) != len(y):
