@@ -172,14 +172,21 @@ def main() -> None:
         status = run_command(sys.argv[1:])
     except KeyboardInterrupt:  # before or after the command itself
         status = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what Python does at its end is not to be disturbed
+    _ignore_interrupts()  # what Python does at its end is not to be disturbed
     parallel.leave(status)
     sys.exit(status)
 
 
 def _interrupt_once(signum: int, frame: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key held down must not disturb the tidying up
+    _ignore_interrupts()  # a key held down must not disturb the tidying up
     raise KeyboardInterrupt
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C does nothing from here on. Of one that comes in this very moment Python would show a traceback."""
+    show = sys.unraisablehook
+    sys.unraisablehook = lambda told: None if "race condition" in str(told.exc_value) else show(told)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run_command(arguments: list[str]) -> int:
