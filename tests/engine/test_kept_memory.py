@@ -53,6 +53,6 @@ def test_what_one_thread_frees_the_next_one_uses_without_new_pages():
     found = run("keep")
     if not found["kept"]:
         pytest.skip("this system's malloc has no thresholds")
-    assert found["faults"] < 2_000 < run("let go")["faults"]
+    assert 4 * found["faults"] < run("let go")["faults"]
     if Path("/sys/kernel/mm/transparent_hugepage/enabled").exists():
         assert "hg" in found["flags"]
