@@ -413,6 +413,15 @@ def test_resume_from_another_folder(tmp_path, small, text, monkeypatch):
     assert resume("../run", QUIET()).step == 10
 
 
+@pytest.fixture
+def listening():
+    """A program that is started in the background may have been told to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_a_second_ctrl_c_leaves_at_once(tmp_path, small):
     class Twice(report.Progress):
         def step(self, step, metrics):
