@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .optim import _needless
+from .optim import _check, _needless
 from .optimizer import Optimizer
 
 
@@ -96,9 +96,3 @@ class RAdam(Optimizer):
             return
         rate *= math.sqrt((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now) * (1 - beta2**step))
         p -= rate * m / (np.sqrt(v) + group["eps"])
-
-
-def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
-    if min(lr, eps, weight_decay) < 0 or not all(0 <= b < 1 for b in betas):
-        given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
-        raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")

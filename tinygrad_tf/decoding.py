@@ -20,6 +20,7 @@ from .dtypes import check_ids
 from .engine import FLOAT32, state
 from .models.decoder import Decoder
 from .models.stack import Cache
+from .replay import untouched
 
 STOCK = {Decoder, nn.Embedding, nn.LearnedPositions, nn.SinusoidalPositions, nn.Dropout, nn.ModuleList, nn.Block, nn.LayerNorm,
          nn.RMSNorm, nn.LayerScale, nn.MultiHeadAttention, nn.Rotary, nn.Linear, nn.FeedForward}  # fmt: skip
@@ -33,7 +34,7 @@ array_of = attrgetter("array")
 def fit(model: Any, modules: list[Any], parameters: list[Any]) -> bool:
     """Whether the loops do exactly what this model does: it is plain, float32, small, and nobody looks in or changes it."""
     return (
-        all(type(module) in STOCK and not {"_hooks", "forward"} & vars(module).keys() for module in modules)
+        all(type(module) in STOCK and untouched(module) for module in modules)
         and model.segment_embedding is model.embedding_norm is None
         and all(_plain(block) for block in model.blocks)
         and len({_turn(block.attn.positions) for block in model.blocks}) == 1

@@ -16,7 +16,7 @@ from .attention import attend, attend_back, dropped_everywhere
 from .engine import op, plain
 from .kernels import fast
 from .ops import axes, getitem, matmul, permute, reshape
-from .threads import WORTH, in_parts, worth
+from .threads import in_parts, worth
 
 # ------------------------------------------------------------------------------------------------ linear
 
@@ -54,7 +54,7 @@ AT_ONCE = 128  # multiplications of a product in the time in which a whole eleme
 def _product(a, b):
     """(m, k), (k, n) -> (m, n)   a @ b, some rows on each thread if it is large"""
     numbers = a.size * b.shape[1] // AT_ONCE
-    if numbers < WORTH or not worth(len(a), numbers):
+    if not worth(len(a), numbers):
         return a @ b
     y = np.empty((len(a), b.shape[1]), a.dtype)
     in_parts(lambda a, y: np.matmul(a, b, out=y), a, y, numbers=numbers)

@@ -78,12 +78,12 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
     if np.count_nonzero(np.isfinite(logits)) < logits.size:
         bad = np.flatnonzero(~np.isfinite(logits))
         raise ValueError(f"the logits are not finite: {logits[bad[0]]} for token {bad[0]}")
-    check_sampling(temperature, top_k, top_p)
     if temperature == 0:
+        check_sampling(temperature, top_k, top_p)
         return int(logits.argmax())
+    p = probabilities(logits, temperature, top_k, top_p)
     if generator is None:
         raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
-    p = probabilities(logits, temperature, top_k, top_p)
     total = p.cumsum()
     drawn = int(total.searchsorted(generator.random() * total[-1], side="right"))
     return drawn if drawn < len(p) else int(np.flatnonzero(p)[-1])  # rounding may carry the product up to the total itself

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .engine import mark_written
 from .kernels import fast
 from .optimizer import Flat, Optimizer, evaluated
 from .threads import on_threads
@@ -21,6 +20,13 @@ def _needless(**switches: Any) -> None:
     for name, wanted in switches.items():
         if wanted:
             warnings.warn(f"{name}=True changes nothing here: a step is a few passes over one flat array anyway", stacklevel=3)
+
+
+def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
+    """Refuse what no optimizer of Adam's kind can take."""
+    if min(lr, eps, weight_decay) < 0 or not all(0 <= b < 1 for b in betas):
+        given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
+        raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")
 
 
 class SGD(Optimizer):
@@ -65,9 +71,7 @@ class Adam(Optimizer):
         _needless(foreach=foreach, fused=fused)
         if amsgrad:
             raise NotImplementedError("amsgrad is not built: leave it out, or lower betas[1] for a shorter memory of g^2")
-        if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= b < 1 for b in betas):
-            given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
-            raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")
+        _check(lr, betas, eps, weight_decay)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
                                   "maximize": maximize})  # fmt: skip
 
@@ -205,15 +209,10 @@ class Muon(Optimizer):
             if p.ndim != 2:
                 raise ValueError(f"Muon takes matrices, not a parameter of shape {p.shape}: give that one to AdamW")
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = evaluated(closure)
-        for group, flat in self._checked():
-            flat.adopt()
-            on_threads(partial(self._move, group, flat), [i for i, p in enumerate(flat.params) if p.grad is not None])
-            mark_written(flat.data)
-        return loss
+    def _move(self, group: dict[str, Any], flat: Flat) -> None:
+        on_threads(partial(self._move_one, group, flat), [i for i, p in enumerate(flat.params) if p.grad is not None])
 
-    def _move(self, group: dict[str, Any], flat: Flat, i: int) -> None:
+    def _move_one(self, group: dict[str, Any], flat: Flat, i: int) -> None:
         flat.steps[i] += 1
         p, g = flat.params[i].array, flat.params[i].grad.array
         v = flat.moments["momentum_buffer"][flat.parts[i]].reshape(p.shape)

@@ -64,7 +64,6 @@ class Flat:
 
         Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
         """
-        self.adopt()
         start, stop, count = 0, 0, 0
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
             if p.grad is None:
@@ -153,11 +152,16 @@ class Optimizer:
         """Update every parameter that has a gradient. A closure is called first, to compute them; its answer is returned."""
         loss = evaluated(closure)
         for group, flat in self._checked():
-            for part, count in flat.runs():
-                places = range(part.start, part.stop)
-                in_parts(partial(self._in_pieces, group, flat, count), places, numbers=len(places))
+            flat.adopt()
+            self._move(group, flat)
             mark_written(flat.data)
         return loss
+
+    def _move(self, group: dict[str, Any], flat: Flat) -> None:
+        """Update the parameters of one group."""
+        for part, count in flat.runs():
+            places = range(part.start, part.stop)
+            in_parts(partial(self._in_pieces, group, flat, count), places, numbers=len(places))
 
     def _in_pieces(self, group: dict[str, Any], flat: Flat, step: int, places: range) -> None:
         scratch = np.empty(min(PIECE, len(places)), flat.data.dtype)

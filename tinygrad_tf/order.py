@@ -109,9 +109,7 @@ class Ordered(InPlace):
 
     def histc(self: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         """How many numbers lie in each of the bins of one width from min to max; both 0: from the smallest to the largest."""
-        if self.dtype.kind != "f":
-            raise TypeError(f"histc takes fractions, not {self.dtype}: float() makes them")
-        x = self.array.reshape(-1)
+        x = self._floats("histc").array.reshape(-1)
         if min == max == 0 and x.size:
             min, max = x.min().item(), x.max().item()
         if min == max:

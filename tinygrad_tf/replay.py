@@ -73,6 +73,11 @@ class replaying(_Switch):
     field, value = "replaying", True
 
 
+def untouched(part: Any) -> bool:
+    """Whether this one module has no hook, and no other `forward` than its class has."""
+    return not {"_hooks", "forward"} & vars(part).keys()
+
+
 class Recorded:
     """What a module did with an x of one shape, and what the module was then."""
 
@@ -82,7 +87,7 @@ class Recorded:
         self.attributes = list(chain.from_iterable(map(dict.values, self.inside)))
         self.weights: list[Any] = []
         self.program: tuple | None = None  # None: it may do something else at the next step
-        if all(type(part).__module__.startswith(PACKAGE) and not {"_hooks", "forward"} & vars(part).keys() for part in parts):
+        if all(type(part).__module__.startswith(PACKAGE) and untouched(part) for part in parts):
             self._read(x.node, history(y.node, stop={x.node})[::-1])
 
     def _read(self, first: Node, nodes: list[Node]) -> None:

@@ -35,7 +35,7 @@ class Seldom(Ordered):
 
     def logaddexp(self: Any, other: Any) -> Any:
         """ln(e ** x + e ** other)"""
-        _need_floats("logaddexp", self, other)
+        self._floats("logaddexp"), other._floats("logaddexp")
         shape = np.broadcast_shapes(self.shape, other.shape)
         return ops.cat(self.expand(1, *shape), other.expand(1, *shape), dim=0).logsumexp(0)
 
@@ -49,15 +49,13 @@ class Seldom(Ordered):
 
     def lerp(self: Any, end: Any, weight: Any) -> Any:
         """self + weight (end - self): from self, this part of the way to end"""
-        _need_floats("lerp", self, end)
-        return self + (end - self) * weight
+        return self._floats("lerp") + (end._floats("lerp") - self) * weight
 
     def addcmul(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         return self + tensor1 * tensor2 * value
 
     def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-        _need_floats("addcdiv", self, tensor1)
-        return self + tensor1 / tensor2 * value
+        return self._floats("addcdiv") + tensor1._floats("addcdiv") / tensor2 * value
 
     def clamp_min(self: Any, min: Any) -> Any:
         return self.clamp(min=min)
@@ -107,13 +105,10 @@ class Seldom(Ordered):
         """(n,) -> a matrix with these numbers on its diagonal, which lies that far right of the main one; back of a matrix."""
         if self.ndim not in (1, 2):
             raise ValueError(f"diag takes a vector or a matrix, not a tensor of shape {self.shape}")
-        down, right = max(-diagonal, 0), max(diagonal, 0)
         if self.ndim == 2:
-            place = np.arange(max(0, min(self.shape[0] - down, self.shape[1] - right)))
-            return self[place + down, place + right]
-        place = np.arange(self.shape[0])
-        size = self.shape[0] + down + right
-        return ops.unindex(self, index=(place + down, place + right), shape=(size, size))
+            return self.diagonal(diagonal).clone()
+        place, size = np.arange(self.shape[0]), self.shape[0] + abs(diagonal)
+        return ops.unindex(self, index=(place + max(-diagonal, 0), place + max(diagonal, 0)), shape=(size, size))
 
     def trace(self: Any) -> Any:
         if self.ndim != 2:
@@ -200,12 +195,6 @@ class Seldom(Ordered):
     def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
         """1 with probability p, else 0."""
         return self.copy_((source(generator).random(self.shape) < as_array(p)).astype(self.dtype))
-
-
-def _need_floats(name: str, *tensors: Any) -> None:
-    for x in tensors:
-        if x.dtype.kind != "f":
-            raise TypeError(f"{name} takes fractions, not {x.dtype}: float() makes them")
 
 
 def _product(name: str, axes: int, a: Any, b: Any) -> Any:

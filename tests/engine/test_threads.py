@@ -2,23 +2,14 @@
 
 import os
 import threading
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from tests.several_threads import parts
 from tinygrad_tf import Tensor, activations, fused, manual_seed, nn, optim, optimizer, threads
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
-
-
-@contextmanager
-def parts(count):
-    """A block with this many threads, whatever the environment says."""
-    with threadpool_limits(count, user_api="blas"), threads.parts():
-        if threads._count != count:
-            pytest.skip("nothing here tells NumPy's products how many threads to use")
-        yield
 
 
 @pytest.fixture

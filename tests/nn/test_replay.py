@@ -6,18 +6,15 @@ import weakref
 import numpy as np
 import pytest
 
+from tests.nn import decoders
 from tinygrad_tf import Tensor, composed, nn, no_grad, optim, replaying
 from tinygrad_tf.engine import history, state
 from tinygrad_tf.models import Decoder, DecoderConfig
 
-SMALL = {"vocab_size": 23, "block_size": 12, "n_layer": 2, "n_head": 4, "n_embd": 16, "init_std": 0.3}
 CONFIGS = {
-    "gpt2": {**SMALL, "ffn": "gelu_tanh", "bias": True},
-    "post": {**SMALL, "norm_order": "post", "tied": False},
-    "modern": {**SMALL, "norm": "rms", "ffn": "swiglu", "positions": "rotary", "qk_norm": True, "n_kv_head": 2},
-    "both": {**SMALL, "norm": "rms", "norm_order": "both", "ffn": "geglu", "positions": "rotary", "layer_scale": 0.2},
-    "parallel, relu2": {**SMALL, "ffn": "relu2", "parallel": True},
-    "a window": {**SMALL, "window": 5},
+    **decoders.CONFIGS,
+    "parallel, relu2": {**decoders.SMALL, "ffn": "relu2", "parallel": True},
+    "a window": {**decoders.SMALL, "window": 5},
 }
 IDS = np.random.default_rng(3).integers(0, 23, (6, 2, 12))
 
@@ -56,7 +53,7 @@ def test_the_same_bits_in_fewer_nodes(name):
 
 def test_constants_among_the_inputs_might_be_others_at_the_next_step():
     with replaying():
-        assert not any("replay" in names for names, _ in trained(Decoder(DecoderConfig(**SMALL, attention="linear"))))
+        assert not any("replay" in names for names, _ in trained(Decoder(DecoderConfig(**decoders.SMALL, attention="linear"))))
 
 
 def test_only_inside_the_block():

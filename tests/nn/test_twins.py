@@ -3,20 +3,17 @@
 import numpy as np
 import pytest
 
+from tests.nn import decoders
 from tinygrad_tf import Tensor, composed, nn, optim
 from tinygrad_tf.engine import registry, state
 from tinygrad_tf.models import Decoder, DecoderConfig
 from tinygrad_tf.nn import functional as F
 
-SMALL = {"vocab_size": 23, "block_size": 12, "n_layer": 2, "n_head": 4, "n_embd": 16, "init_std": 0.3}
 CONFIGS = {
-    "gpt2": {**SMALL, "ffn": "gelu_tanh", "bias": True},
-    "exact gelu": {**SMALL, "norm_order": "post", "tied": False},
-    "modern": {**SMALL, "norm": "rms", "ffn": "swiglu", "positions": "rotary", "qk_norm": True, "n_kv_head": 2},
-    "both": {**SMALL, "norm": "rms", "norm_order": "both", "ffn": "geglu", "positions": "rotary", "layer_scale": 0.2},
-    "silu": {**SMALL, "ffn": "silu", "positions": "none"},
-    "relu2": {**SMALL, "ffn": "relu2", "bias": True},
-    "dropout": {**SMALL, "dropout": 0.3},
+    **decoders.CONFIGS,
+    "silu": {**decoders.SMALL, "ffn": "silu", "positions": "none"},
+    "relu2": {**decoders.SMALL, "ffn": "relu2", "bias": True},
+    "dropout": {**decoders.SMALL, "dropout": 0.3},
 }
 IDS = np.random.default_rng(3).integers(0, 23, (2, 12))
 TARGETS = np.random.default_rng(4).integers(0, 23, (2, 12))

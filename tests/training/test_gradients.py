@@ -1,27 +1,16 @@
 """The gradients of a batch, divided among threads: the numbers of one thread, the same ones each time, and nothing lost."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
-from tinygrad_tf import Tensor, manual_seed, threads
+from tests.several_threads import parts as on
+from tinygrad_tf import Tensor, manual_seed
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn import Parameter
 from tinygrad_tf.optim import Muon
-
-
-@contextmanager
-def on(count):
-    """A block with this many threads, whatever the environment says."""
-    with threadpool_limits(count, user_api="blas"), threads.parts():
-        if threads.count() != count:
-            pytest.skip("nothing here tells NumPy's products how many threads to use")
-        yield
 
 
 def model_and_batch(batch=6, **settings):

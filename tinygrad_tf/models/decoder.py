@@ -40,14 +40,13 @@ class Decoder(Transformer):
         mask (B, S), over those in the cache and ids: false for padding, which stands left of a text that is shorter than
         others. The text's own positions are counted from its first token.
         """
-        padding = 0 if mask is None else _left_padding(mask)
-        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding, head=self.lm_head)
+        return self.hidden(ids, cache, memory, memory_mask, mask, self.lm_head)
 
     def hidden(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None,
-               mask: Any = None) -> Tensor:
-        """The residual stream after the last block and norm, (B, T, d)."""
+               mask: Any = None, head: Any = None) -> Tensor:
+        """The residual stream after the last block and norm, (B, T, d), or what `head` makes of it."""
         padding = 0 if mask is None else _left_padding(mask)
-        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding)
+        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding, head=head)
 
     def loss(self, ids: Any, targets: Any, memory: Tensor | None = None, memory_mask: Any = None) -> Tensor:
         """The mean cross-entropy in nats over the B x T positions: minus the log-probability of the token that comes next."""
