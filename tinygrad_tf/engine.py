@@ -45,7 +45,7 @@ class _State(threading.local):
 
     recording = True  # off inside no_grad()
     composed = False  # on inside composed(): fused ops run as their twins
-    replaying = False  # on inside replaying(): the blocks of a small model are one node
+    replaying = False  # on inside replaying(): the loss of a small model is one node
     scope: Scope | None = None  # the module call that is running
     observer: Callable[[Node, np.ndarray], None] | None = None  # called with every recorded node and its value
 

@@ -1,12 +1,13 @@
-"""A stretch of a model that does the same ops at every step, as one op: recorded once, then run again without the tape.
+"""A model that does the same ops at every step, as one op: recorded once, then run again without the tape.
 
-In a small model the tape, and the Python of the layers, take longer than the arithmetic. Inside `replaying()` the blocks of a
-transformer are recorded as always in the first step. From then on the NumPy functions of their ops run one after the other,
-and in backward their rules in the opposite order, which are the same operations in the same order: the same bits.
+In a small model the tape, and the Python of the layers, take longer than the arithmetic. Inside `replaying()` the loss of a
+decoder is recorded as always in the first step. From then on the NumPy functions of its ops run one after the other, and in
+backward their rules in the opposite order, which are the same operations in the same order: the same bits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import chain
 from operator import attrgetter, is_
@@ -20,28 +21,35 @@ from .engine import FLOAT32, Node, Traced, _Switch, history, op, state, unbroadc
 from .lines import PACKAGE
 
 wants = attrgetter("requires_grad")
-LARGE = 1 << 15  # numbers in x from which on the arithmetic takes most of the time, and memory is freed earlier by the tape
+LARGE = 1 << 17  # numbers in one value from which on arithmetic takes most of the time, and memory is freed earlier by the tape
 
 
 @op
-def replay(x: Any, *weights: Any, program: tuple) -> Any:
-    """(...), weights -> (...)   the ops of `program`, each with the places of its inputs, its settings: y is the last one's
+def replay(*weights: Any, program: tuple, given: tuple = ()) -> Any:
+    """weights -> (...)   the ops of `program`, each with the places of its inputs and its settings: y is the last one's
 
-    Places count x, the weights, and then the outputs. Backward is the tape's: the newest op first, gradients added up.
+    Places count the weights, and then the outputs. A setting that is one of the arrays `given` stands in the program as its
+    number and shape. Backward is the tape's: the newest op first, gradients added up.
     """
-    values, rules = [x, *weights], []
-    given = len(values)
-    for each, places, settings in program:
-        value, rule = each.raw(*map(values.__getitem__, places), **settings)
-        values.append(value)
-        rules.append(rule)
-    shapes = [value.shape for value in values]
+
+    def run() -> tuple[list, list]:
+        values, rules = list(weights), []
+        for each, places, settings, live in program:
+            value, rule = each.raw(*map(values.__getitem__, places), **(_filled(settings, live, given) if live else settings))
+            values.append(value)
+            rules.append(rule)
+        return values, rules
+
+    values, rules = run()
+    shapes, number = [value.shape for value in values], len(weights)
 
     def back(g: Any) -> list:
+        nonlocal rules
+        left, rules = rules or run()[1], []  # each is dropped once it was used, and its arrays serve again: in the cache still
         totals: list[Any] = [None] * (len(shapes) - 1) + [g]
-        for at in range(len(rules) - 1, -1, -1):
-            g, totals[given + at] = totals[given + at], None
-            rule = rules[at]
+        for at in range(len(left) - 1, -1, -1):
+            g, totals[number + at] = totals[number + at], None
+            rule = left.pop()
             apart = type(rule) is tuple
             for i, share in zip(program[at][1], rule if apart else rule(g), strict=True):
                 if apart:
@@ -50,24 +58,29 @@ def replay(x: Any, *weights: Any, program: tuple) -> Any:
                     share = unbroadcast(share, shapes[i])
                 before = totals[i]
                 totals[i] = share if before is None else before + share
-        return totals[:given]
+        return totals[:number]
 
     return values[-1], back
 
 
+def _filled(settings: dict[str, Any], live: dict[str, tuple[int, tuple[int, ...]]], given: tuple) -> dict[str, Any]:
+    """The settings with the given arrays in their places."""
+    return {**settings, **{name: given[i].reshape(shape) for name, (i, shape) in live.items()}}
+
+
 @replay.reference
-def _(x: Any, *weights: Any, program: tuple) -> Any:
-    values = [x, *weights]
-    for each, places, settings in program:
-        values.append(each(*[values[i] for i in places], **settings))
+def _(*weights: Any, program: tuple, given: tuple = ()) -> Any:
+    values = list(weights)
+    for each, places, settings, live in program:
+        values.append(each(*[values[i] for i in places], **_filled(settings, live, given)))
     return values[-1]
 
 
 class replaying(_Switch):
-    """Inside, the blocks of a small transformer are one node of the graph from the second step on: faster, the same bits.
+    """Inside, the loss of a small decoder is one node of the graph from the second step on: faster, the same bits.
 
-    A context manager and a decorator, for a training loop; other models run in it as always. While hooks, a drawing, dropout,
-    a cache or a mask want to see or change single ops, they are recorded one by one, and after any change to the model anew.
+    A context manager and a decorator, for a training loop; other models run in it as always. While hooks, a drawing or dropout
+    want to see or change single ops, they are recorded one by one, and after any change to the model anew.
     """
 
     field, value = "replaying", True
@@ -79,54 +92,73 @@ def untouched(part: Any) -> bool:
 
 
 class Recorded:
-    """What a module did with an x of one shape, and what the module was then."""
+    """What a module did with arrays of these shapes and dtypes, and what the module was then."""
 
-    def __init__(self, module: Any, x: Any, y: Any):
+    def __init__(self, module: Any, given: tuple[np.ndarray, ...], y: Any):
         parts = list(module.modules())
-        self.shape, self.inside = x.array.shape, [vars(part) for part in parts]
+        self.kinds, self.inside = kinds(given), [vars(part) for part in parts]
         self.attributes = list(chain.from_iterable(map(dict.values, self.inside)))
         self.weights: list[Any] = []
         self.program: tuple | None = None  # None: it may do something else at the next step
-        if all(type(part).__module__.startswith(PACKAGE) and untouched(part) for part in parts):
-            self._read(x.node, history(y.node, stop={x.node})[::-1])
+        if y.node is not None and all(type(part).__module__.startswith(PACKAGE) and untouched(part) for part in parts):
+            self._read(history(y.node)[::-1], given)
 
-    def _read(self, first: Node, nodes: list[Node]) -> None:
-        """The program that these nodes are, the oldest first, unless one of them took a constant or `_differs`."""
+    def _read(self, nodes: list[Node], given: tuple[np.ndarray, ...]) -> None:
+        """The program that these nodes are, the oldest first, unless one of them took a constant, or `_differs`, or is large."""
         sources = [source for node in nodes for source in node.inputs]
-        if not all(isinstance(source, (Node, Traced)) for source in sources) or any(map(_differs, nodes)):
+        settings = [_divided(node.settings, given) for node in nodes]
+        if not all(isinstance(source, (Node, Traced)) and (source.dtype if type(source) is Node else source.array.dtype) == FLOAT32 for source in sources):
+            return
+        if any(math.prod(node.shape) > LARGE or _differs(node, fixed) for node, (fixed, _) in zip(nodes, settings, strict=True)):
             return
         self.weights = [source for source in dict.fromkeys(sources) if isinstance(source, Traced)]
-        places: dict[Any, int] = {source: i for i, source in enumerate((first, *self.weights, *nodes))}
-        self.program = tuple((node.op, tuple([places[source] for source in node.inputs]), node.settings) for node in nodes)
+        places: dict[Any, int] = {source: i for i, source in enumerate((*self.weights, *nodes))}
+        self.program = tuple(
+            (node.op, tuple([places[source] for source in node.inputs]), *both)
+            for node, both in zip(nodes, settings, strict=True)
+        )
 
-    def holds(self, x: Any) -> bool:
-        """Whether x has that shape, and the parts of the module every attribute that they had: weights, hooks, mode and all."""
+    def holds(self, given: tuple[np.ndarray, ...]) -> bool:
+        """Whether these arrays are like those, and the parts of the module have every attribute that they had: hooks and all."""
         return (
-            x.array.shape == self.shape
+            kinds(given) == self.kinds
             and sum(map(len, self.inside)) == len(self.attributes)
             and all(map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes))
             and all(map(wants, self.weights))
         )
 
 
-def _differs(node: Node) -> bool:
-    """Whether the settings of this node may be others at the next step: drawn numbers, or arrays that are no angles."""
-    arrays = any(isinstance(setting, np.ndarray) for setting in node.settings.values())
-    return node.op is ops.dropout or bool(node.settings.get("dropout")) or (arrays and node.op is not fused.rotary)
+def kinds(given: tuple[np.ndarray, ...]) -> list[tuple]:
+    return [(array.shape, array.dtype) for array in given]
+
+
+def _divided(settings: dict[str, Any], given: tuple[np.ndarray, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that stay, and which of the given arrays the others show, all of it, with their shapes."""
+    live = {name: (i, a.shape) for name, a in settings.items() if isinstance(a, np.ndarray)
+            for i, b in enumerate(given) if a.size == b.size and a.dtype == b.dtype and np.shares_memory(a, b)}  # fmt: skip
+    return {name: setting for name, setting in settings.items() if name not in live}, live
+
+
+def _differs(node: Node, settings: dict[str, Any]) -> bool:
+    """Whether these settings of the node may be others at the next step: drawn numbers, or arrays other than angles and those
+    that nobody can write to.
+    """
+    arrays = [setting for setting in settings.values() if isinstance(setting, np.ndarray)]
+    drawn = node.op is ops.dropout or bool(settings.get("dropout"))
+    return drawn or (node.op is not fused.rotary and any(array.flags.writeable for array in arrays))
 
 
 _recorded: WeakKeyDictionary[Any, Recorded] = WeakKeyDictionary()  # by module
 
 
-def replayed(module: Any, run: Callable, x: Any) -> Any:
-    """run(x), whose ops must be the same whenever x has this shape and the attributes of the module's parts are the same."""
-    if not (state.replaying and state.recording and x.node is not None and x.array.size < LARGE and x.array.dtype is FLOAT32):
-        return run(x)
-    if state.observer is not None or state.composed:
-        return run(x)
+def replayed(module: Any, run: Callable, *given: np.ndarray) -> Any:
+    """run(*given), whose ops must be the same whenever these are alike and the attributes of the module's parts are the same."""
+    if not (state.replaying and state.recording) or state.observer is not None or state.composed:
+        return run(*given)
     known = _recorded.get(module)
-    if known is None or not known.holds(x):
-        y = run(x)
-        _recorded[module] = Recorded(module, x, y)
+    if known is None or not known.holds(given):
+        copies = tuple([array.copy() for array in given])  # the memory of each is its own, by which it is known again
+        y = run(*copies)
+        _recorded[module] = Recorded(module, copies, y)
         return y
-    return run(x) if known.program is None else replay(x, *known.weights, program=known.program)
+    return run(*given) if known.program is None else replay(*known.weights, program=known.program, given=given)

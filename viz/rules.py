@@ -140,8 +140,8 @@ TABLE: dict[str, Words] = {
                   ("what reaches the four parts at each position", "Σ over positions of (what reaches the parts)ᵀ @ h before",
                    "what reaches the first h", "what reaches the first c"), names=("read", "w", "h", "c"),
                   aside="i, f, o are the sigmoid and n the tanh of the four parts of read + h before @ wᵀ"),
-    "replay": Words("the last of the ops that were recorded for x and the weights", ("g, back through the same ops",),
-                    names=("x", "weights")),
+    "replay": Words("the last of the ops that were recorded for these weights", ("g, back through the same ops",),
+                    names=("weights",)),
     # positions and attention
     "rotary": Words("each pair (a, b) of x turned by the angle of its position: (a · cos − b · sin, a · sin + b · cos)",
                     ("g, each pair turned back by the same angle",)),

@@ -60,13 +60,22 @@ class Program(tuple):
 
 PROGRAM = Program(
     [
-        (registry["mul"], (0, 1), {}),
-        (registry["rms_norm"], (3, 1), {"eps": 0.1}),
-        (registry["residual"], (4, 3), {}),
-        (registry["linear"], (5, 2), {}),
-        (registry["mul"], (6, 6), {}),
+        (registry["mul"], (0, 1), {}, {}),
+        (registry["rms_norm"], (3, 1), {"eps": 0.1}, {}),
+        (registry["residual"], (4, 3), {}, {}),
+        (registry["linear"], (5, 2), {}, {}),
+        (registry["mul"], (6, 6), {}, {}),
     ]
 )
+READING = Program(
+    [
+        (registry["embedding"], (0,), {}, {"ids": (0, (2, 3))}),
+        (registry["mul"], (1, 1), {}, {}),
+        (registry["reshape"], (2,), {"shape": (6, 4)}, {}),
+        (registry["cross_entropy"], (3,), {"reduction": "none"}, {"target": (1, (6,))}),
+    ]
+)
+GIVEN = (np.array([[0, 1, 1], [2, 0, 1]]), np.array([[3, 0, 1], [2, 2, -100]]))
 
 EXAMPLES = {
     **{name: cases(PAIRS) for name in ("add", "sub", "mul", "residual", "maximum", "minimum")},
@@ -199,7 +208,8 @@ EXAMPLES = {
     "lstm": cases(
         [[(3, 2, 8), (8, 2), (2, 2), (2, 2)], [(1, 1, 4), (4, 1), (1, 1), (1, 1)], [(2, 0, 4), (4, 1), (0, 1), (0, 1)]]
     ),
-    "replay": cases([[(2, 3, 4), (4,), (5, 4)], [(1, 4), (4,), (1, 4)], [(0, 4), (4,), (2, 4)]], [{"program": PROGRAM}]),
+    "replay": cases([[(2, 3, 4), (4,), (5, 4)], [(1, 4), (4,), (1, 4)], [(0, 4), (4,), (2, 4)]], [{"program": PROGRAM}])
+    + cases([[(3, 4)]], [{"program": READING, "given": GIVEN}]),
     "split_heads": cases([[(2, 3, 4)], [(1, 1, 2)], [(0, 3, 4)]], [{"heads": 2}, {"heads": 1}]),
     "join_heads": cases([[(2, 2, 3, 4)], [(1, 1, 1, 2)], [(0, 2, 3, 4)]]),
     "attention": cases(

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import nn
-from ..dtypes import as_array
+from ..dtypes import as_array, check_ids
 from ..nn import functional as F
+from ..nn.losses import check_targets
+from ..replay import replayed
 from ..tensor import Tensor
 from .config import TransformerConfig
 from .stack import Cache, Transformer
@@ -40,21 +42,30 @@ class Decoder(Transformer):
         mask (B, S), over those in the cache and ids: false for padding, which stands left of a text that is shorter than
         others. The text's own positions are counted from its first token.
         """
-        return self.hidden(ids, cache, memory, memory_mask, mask, self.lm_head)
+        return self.lm_head(self.hidden(ids, cache, memory, memory_mask, mask))
 
     def hidden(self, ids: Any, cache: Cache | None = None, memory: Tensor | None = None, memory_mask: Any = None,
-               mask: Any = None, head: Any = None) -> Tensor:
-        """The residual stream after the last block and norm, (B, T, d), or what `head` makes of it."""
+               mask: Any = None) -> Tensor:
+        """The residual stream after the last block and norm, (B, T, d)."""
         padding = 0 if mask is None else _left_padding(mask)
-        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding, head=head)
+        return self._stream(ids, mask, True, cache, memory=memory, memory_mask=memory_mask, padding=padding)
 
     def loss(self, ids: Any, targets: Any, memory: Tensor | None = None, memory_mask: Any = None) -> Tensor:
         """The mean cross-entropy in nats over the B x T positions: minus the log-probability of the token that comes next."""
         ids, targets = as_array(ids), as_array(targets)
         if targets.shape != ids.shape:
             raise ValueError(f"targets of shape {targets.shape} for ids of shape {ids.shape}: each position has one target")
-        logits = self(ids) if memory is None else self(ids, None, memory, memory_mask)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+        def run(ids: np.ndarray, targets: np.ndarray) -> Tensor:
+            logits = self(ids) if memory is None else self(ids, None, memory, memory_mask)
+            return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+        if memory is not None or self.config.recompute:
+            return run(ids, targets)
+        classes = self.lm_head.weight.shape[0]
+        check_ids(ids, classes)
+        check_targets(targets, classes)
+        return replayed(self, run, ids, targets)
 
 
 def _left_padding(mask: Any) -> np.ndarray:

@@ -12,7 +12,6 @@ from .. import nn
 from ..dtypes import as_array
 from ..nn import functional as F
 from ..nn.transformer import ORDERS
-from ..replay import replayed
 from ..tensor import Tensor
 from .config import ADDED, TransformerConfig
 
@@ -119,23 +118,17 @@ class Transformer(nn.Module):
         return self.dropout(x)
 
     def _stream(self, inputs: Any, mask: Any = None, causal: bool = False, cache: Cache | None = None, segments: Any = None,
-                memory: Tensor | None = None, memory_mask: Any = None, padding: Any = 0, head: Any = None) -> Tensor:
-        """What the blocks and the norm, and `head` if there is one, make of the inputs."""
+                memory: Tensor | None = None, memory_mask: Any = None, padding: Any = 0) -> Tensor:
+        """What the blocks and the norm make of the inputs."""
         x = self._embed(inputs, 0 if cache is None else cache.length, segments, padding)
         mask, memory_mask = _for_keys(mask), _for_keys(memory_mask)
         bias = self._bias(x, 0 if cache is None else cache.length)
         again = self.config.recompute and self.training and cache is None
-
-        def run(x: Tensor) -> Tensor:
-            for i, block in enumerate(self.blocks):
-                held, read = (None, None) if cache is None else cache.of(i)
-                call = partial(nn.checkpoint, block) if again else block
-                x = call(x, mask, causal, held, memory, memory_mask, read, bias)
-            x = x if self.norm is None else self.norm(x)
-            return x if head is None else head(x)
-
-        alone = causal and not again and cache is mask is memory is bias is None  # all that the blocks get is x
-        return replayed(self, run, x) if alone else run(x)
+        for i, block in enumerate(self.blocks):
+            held, read = (None, None) if cache is None else cache.of(i)
+            call = partial(nn.checkpoint, block) if again else block
+            x = call(x, mask, causal, held, memory, memory_mask, read, bias)
+        return x if self.norm is None else self.norm(x)
 
     def _bias(self, x: Tensor, start: int) -> Tensor | None:
         """(H, T, S)   what the positions add to the scores, made once for all blocks; None: nothing, or each block its own"""

@@ -125,9 +125,14 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
         raise ValueError(f"{input.shape[0]} rows of logits and {target.size} targets (of shape {shape}) do not match")
     if shape != lead and (shape or lead != (1,)):
         raise ValueError(f"targets of shape {shape} do not match logits whose shape without the class axis is {lead}")
-    if target.dtype.kind not in "iu" or not between(target, input.shape[1]):
-        check_ids(np.where(target == ignore_index, 0, target), input.shape[1])
+    check_targets(target, input.shape[1], ignore_index)
     return input, target.reshape(-1), shape
+
+
+def check_targets(target: np.ndarray, classes: int, ignore_index: int = -100) -> None:
+    """IndexError unless each is one of the classes, 0 ... classes - 1, or ignore_index."""
+    if target.dtype.kind not in "iu" or not between(target, classes):
+        check_ids(np.where(target == ignore_index, 0, target), classes)
 
 
 class CrossEntropyLoss(Loss):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,14 @@ class Positions(Module):
 
 def standing(start: Any, n: int) -> np.ndarray:
     """(n,), or (B, n) for starts (B,)   the positions from `start` on, padding at 0"""
-    return np.maximum(np.asarray(start)[..., None] + np.arange(n), 0)
+    return _from(start, n) if type(start) is int else np.maximum(np.asarray(start)[..., None] + np.arange(n), 0)
+
+
+@lru_cache(64)
+def _from(start: int, n: int) -> np.ndarray:
+    positions = np.maximum(np.arange(start, start + n), 0)
+    positions.flags.writeable = False  # whoever meets it again may rely on it
+    return positions
 
 
 class SinusoidalPositions(Positions):
