@@ -6,16 +6,19 @@ every token; then each position of the window stands somewhere else and rests on
 was kept is valid any more, and the whole window is computed again for every token.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import signature
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from .decoding import MANY, Steps
 from .engine import no_grad
+from .steps import Steps
 
 TOP_P_PRECISION = 1e-7  # float32 logits tell probabilities no better: 0.5 + 0.3 reaches 0.8
 
@@ -48,7 +51,12 @@ def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | Non
     probable whose sum reaches `top_p` (at least one token; from 1 on, all). Of equal tokens the lower index goes first.
     """
     check_sampling(temperature, top_k, top_p)
-    z = np.asarray(logits, dtype=np.float64)
+    return _probabilities(np.asarray(logits), temperature, top_k, top_p)
+
+
+def _probabilities(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None) -> np.ndarray:
+    """The same with settings that have been checked."""
+    z = logits.astype(np.float64)
     if temperature == 0:
         return np.eye(1, len(z), int(z.argmax()))[0]
     with np.errstate(over="ignore"):  # -40 / 1e-310 is -inf: probability 0, as it should be
@@ -74,19 +82,27 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
     Temperature 0 takes the most probable token, the lowest index among equals, and no random number. Raises ValueError
     for logits that are not all finite, and for settings out of range.
     """
-    logits = np.asarray(logits)
-    if np.count_nonzero(np.isfinite(logits)) < logits.size:
-        bad = np.flatnonzero(~np.isfinite(logits))
-        raise ValueError(f"the logits are not finite: {logits[bad[0]]} for token {bad[0]}")
-    if temperature == 0:
-        check_sampling(temperature, top_k, top_p)
-        return int(logits.argmax())
-    p = probabilities(logits, temperature, top_k, top_p)
-    if generator is None:
+    check_sampling(temperature, top_k, top_p)
+    if temperature > 0 and generator is None:
         raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
-    total = p.cumsum()
-    drawn = int(total.searchsorted(generator.random() * total[-1], side="right"))
-    return drawn if drawn < len(p) else int(np.flatnonzero(p)[-1])  # rounding may carry the product up to the total itself
+    return _chosen(np.asarray(logits)[None], temperature, top_k, top_p, [generator])[0]
+
+
+def _chosen(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None, generators: list) -> list[int]:
+    """logits (B, V) -> B tokens, the same with settings that have been checked"""
+    flat = logits.reshape(-1)
+    if not math.isfinite(flat.dot(flat)):  # the quickest look at them all, which large ones do not pass either
+        for i, bad in np.argwhere(~np.isfinite(logits))[:1]:
+            raise ValueError(f"the logits are not finite: {logits[i, bad]} for token {bad}")
+    if temperature == 0:
+        return logits.argmax(1).tolist()
+    tokens = []
+    for row, generator in zip(logits, generators):
+        p = _probabilities(row, temperature, top_k, top_p)
+        total = p.cumsum()
+        drawn = int(total.searchsorted(generator.random() * total[-1], side="right"))
+        tokens.append(drawn if drawn < len(p) else int(np.flatnonzero(p)[-1]))  # rounding may carry the product up to the total
+    return tokens
 
 
 def padded(rows: Sequence[Any], value: int = 0, left: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -114,10 +130,17 @@ def whole_numbers(ids: Any, what: str) -> np.ndarray:
 
 def check_decodes(model: Any, who: str) -> None:
     """Raises TypeError for a model that does not say what comes next, or only together with a source."""
-    takes = signature(getattr(model, "forward", model.__call__)).parameters
+    function = getattr(model, "forward", model.__call__)
+    takes = _arguments(getattr(function, "__func__", function))
     if "cache" not in takes:
         raise TypeError(f"{who} needs a Decoder, not {type(model).__name__}"
                         + ("; translate.Reader(model, sources) is one" if "source" in takes else ""))  # fmt: skip
+
+
+@lru_cache(64)
+def _arguments(function: Any) -> Any:
+    """Their names are the same at every call, and finding them takes as long as a token."""
+    return signature(function).parameters
 
 
 @contextmanager
@@ -147,7 +170,7 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
     Raises ValueError for bad settings at once, and for logits that are not finite at the step where they appear.
     """
     check_decodes(model, "generate")
-    ids, real = _prompts(ids)
+    ids, first = _prompts(ids)
     check_sampling(temperature, top_k, top_p)
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0 or ids.dtype.kind not in "iu":
         raise ValueError(f"a prompt is whole numbers (T,) or (B, T), T at least 1, not {ids.dtype} of shape {ids.shape}")
@@ -161,71 +184,71 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
         raise TypeError(f"a generator is np.random.default_rng(seed), not {generator!r}")
     if len(generators) != len(texts):
         raise ValueError(f"{len(generators)} generators for {len(texts)} texts: one for each, or one for all")
-    how = [(temperature, top_k, top_p, each) for each in generators]
-    tokens = _tokens(model, texts, real, n, how, cache, stats or GenerationStats(),
-                     whole_numbers([stop] if np.ndim(stop) == 0 else stop, "stop tokens"))  # fmt: skip
-    return tokens if ids.ndim == 2 else (int(token[0]) for token in tokens)
+    tokens = _tokens(model, texts, first, n, (temperature, top_k, top_p), generators, cache, stats or GenerationStats(),
+                     whole_numbers([stop] if np.ndim(stop) == 0 else stop, "stop tokens").tolist())  # fmt: skip
+    return map(np.array, tokens) if ids.ndim == 2 else map(itemgetter(0), tokens)
 
 
 def _prompts(ids: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """The prompts as one array; if they differ in length, padded on the left, with the mask of what is no padding."""
+    """The prompts as one array; if they differ in length, padded on the left, with the places (B,) of their first tokens."""
     rows = isinstance(ids, (list, tuple)) and any(isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) for row in ids)
     if not rows:
         return np.asarray(ids), None
     ids, real = padded(ids, left=True)
     if not real.any(axis=1).all():
         raise ValueError("each of several prompts has at least one token")
-    return ids, None if real.all() else real
+    return ids, None if real.all() else np.count_nonzero(~real, axis=1)
 
 
-def _tokens(model: Any, text: np.ndarray, real: np.ndarray | None, n: int, how: list[tuple], cache: bool,
-            stats: GenerationStats, stop: np.ndarray) -> Iterator[np.ndarray]:
-    """text (B, T), growing; real (B, T): where no padding stands; how: settings of `sample_token`, for each text.
+def _tokens(model: Any, text: np.ndarray, first: np.ndarray | None, n: int, how: tuple[Any, Any, Any], generators: list,
+            cache: bool, stats: GenerationStats, stop: list[int]) -> Iterator[list[int]]:
+    """text (B, T), which grows; first (B,): how much padding stands on the left; how: settings of `sample_token`.
 
     From the step on at which some are over, all of these have rows for the others alone, as the cache has.
     """
     size = model.config.block_size
     kept = model.new_cache(batch=len(text)) if cache else None
     quick = Steps.of(model) if cache else None
-    alive, latest = np.arange(len(text)), text[:, -1].copy()
+    columns = list(text.T)  # the ids (B,) at each position
+    alive, latest = list(range(len(text))), text[:, -1].tolist()
     seen = 0  # positions of the text that have been through the model at least once
     for step in range(n):
-        window = text[:, -size:]
-        if kept is not None and kept.length + text.shape[1] - seen > size:
-            kept = None  # the window begins to move
-        if kept is not None and kept.length:
-            stats.reused += kept.length
-            window = text[:, seen:]
-        options = {} if kept is None else {"cache": kept}
-        quick = quick if kept is not None and quick is not None and quick.hold() else None
-        if real is not None and not real[:, -size:].all():  # without a cache the window may have left the padding behind
-            options["mask"] = real[:, -size:]
-        if quick is not None and window.shape[1] == 1 and len(window) <= MANY:
-            logits = quick(window[:, 0], **options)  # (B, V)
+        length = len(columns)
+        if kept is not None and kept.length + length - seen > size:
+            kept = quick = None  # the window begins to move
+        held = 0 if kept is None else kept.length
+        start = seen if held else max(0, length - size)
+        stats.reused += held
+        stats.computed += length - start
+        stats.recomputed += max(0, seen - start)
+        quick = quick if quick is not None and quick.hold() else None
+        if kept is not None and quick is not None and length - start == 1:
+            logits = quick(columns[-1], kept, first)  # (B, V)
         else:
+            options = {} if kept is None else {"cache": kept}
+            if first is not None and (first > start - held).any():  # the window may have left the padding behind
+                options["mask"] = np.arange(start - held, length) >= first[:, None]
             with evaluating(model):
-                logits = model(window, **options).numpy()[:, -1]
-        new = min(text.shape[1] - seen, window.shape[1])
-        seen = text.shape[1]
-        stats.computed += window.shape[1]
-        stats.recomputed += window.shape[1] - new
+                logits = model(np.stack(columns[start:], 1), **options).numpy()[:, -1]
+        seen = length
         if not step and kept is not None:
             stats.cache_bytes = max(stats.cache_bytes, kept.nbytes)  # of all texts: later there may be fewer
         try:
-            latest[alive] = [sample_token(row, *how[i]) for row, i in zip(logits, alive)]
+            new = _chosen(logits, *how, [generators[i] for i in alive])
         except ValueError as error:
             raise ValueError(f"new token {step + 1}: {error}") from None
-        text = np.concatenate((text, latest[alive, None]), 1)
-        real = None if real is None else np.pad(real, ((0, 0), (0, 1)), constant_values=True)
+        columns.append(np.array(new))
+        for i, token in zip(alive, new):
+            latest[i] = token
         yield latest.copy()
-        if not len(stop):
+        if not stop:
             continue
-        on = np.flatnonzero(~np.isin(text[:, -1], stop))
-        if not len(on):
+        on = [i for i, token in enumerate(new) if token not in stop]
+        if not on:
             return
-        if len(on) < len(text):
-            alive, text, real = alive[on], text[on], None if real is None else real[on]
-            model = going_on(model, on)
+        if len(on) < len(new):
+            alive, columns, first = [alive[i] for i in on], [ids[on] for ids in columns], None if first is None else first[on]
+            model = going_on(model, np.array(on))
             if kept is not None:
                 kept.take(on)
 

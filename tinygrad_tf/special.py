@@ -23,6 +23,8 @@ TANH_POLYNOMIAL = (  # p, constant term first
     0.79788494146027, 0.03633308457442704, -3.259497612738489e-05, -5.530619347362053e-05, 3.9647443736468505e-06,
     -1.3226333587520428e-07, 1.7561706236504438e-09,
 )  # fmt: skip
+COEFFICIENTS = tuple(np.float32(c) for c in TANH_POLYNOMIAL)  # NumPy converts a Python number at every op
+HALF, FAR = np.float32(0.5), np.float32(8)  # further out P is 0 or 1 to every digit
 _POWERS = np.polynomial.chebyshev.cheb2poly(SERIES)[::-1].tolist()
 
 
@@ -37,18 +39,18 @@ def normal_below(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def _tanh(x: np.ndarray, y: np.ndarray) -> None:
-    with np.errstate(over="ignore"):
-        square = np.asarray(x * x)
-    np.minimum(square, 64, out=square)  # further out P is 0 or 1 to every digit
-    np.multiply(square, TANH_POLYNOMIAL[-1], out=y)
-    for c in TANH_POLYNOMIAL[-2:0:-1]:
+    square = np.abs(x)
+    np.minimum(square, FAR, out=square)
+    square *= square
+    np.multiply(square, COEFFICIENTS[-1], out=y)
+    for c in COEFFICIENTS[-2:0:-1]:
         y += c
         y *= square
-    y += TANH_POLYNOMIAL[0]
+    y += COEFFICIENTS[0]
     y *= x
     np.tanh(y, out=y)
-    y *= 0.5
-    y += 0.5
+    y *= HALF
+    y += HALF
 
 
 def _series(x: np.ndarray) -> np.ndarray:

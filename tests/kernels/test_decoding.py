@@ -1,4 +1,5 @@
-"""One token by compiled loops: the same logits and the same texts as by the layers, and the layers where somebody looks in."""
+"""One token by `decode`, in NumPy and in compiled loops: the logits and the texts of the layers, and the layers where somebody
+looks in."""
 
 import sys
 from importlib.util import find_spec
@@ -6,18 +7,18 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from tinygrad_tf import composed, decoding, kernels, nn
-from tinygrad_tf.decoding import Steps
+from tinygrad_tf import composed, kernels, nn, steps
 from tinygrad_tf.edits import zeroed
 from tinygrad_tf.engine import state
 from tinygrad_tf.generate import GenerationStats, evaluating, generate, padded
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.feedforward import ACTIVATIONS, GATED
 from tinygrad_tf.nn.positions import SCALINGS
+from tinygrad_tf.steps import Steps
 
 NO_NUMBA = "tokens not decoded by compiled loops (numba is not installed: pip install -e '.[fast]')"
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason=NO_NUMBA)
-pytestmark = needs_numba
+BOTH = ["numpy", pytest.param("numba", marks=needs_numba)]
 
 ROTARY = {"positions": "rotary"}
 FIT = [
@@ -38,9 +39,11 @@ UNFIT = [{"window": 5}, {"attention": "linear"}, {"positions": "alibi"}, {"posit
 name = lambda settings: " ".join(f"{key}={value}" for key, value in settings.items()) or "plain"
 
 
-@pytest.fixture(autouse=True)
-def compiled(monkeypatch):
-    monkeypatch.setattr(kernels, "IN_USE", "numba")  # also where the environment chose NumPy for the ops
+@pytest.fixture(autouse=True, params=BOTH)
+def which(monkeypatch, request):
+    """By which of the two tokens are decoded, whatever the environment chose for the ops."""
+    monkeypatch.setattr(kernels, "IN_USE", request.param)
+    return request.param
 
 
 def made(size=12, **settings):
@@ -57,19 +60,26 @@ def logits_of(model, ids, cache, **options):
         return model(ids, cache=cache, **options).numpy()[:, -1]
 
 
+def by_itself(monkeypatch):
+    """From here on the model steps by itself."""
+    monkeypatch.setattr(Steps, "of", lambda model: None)
+
+
 def near(ours, theirs):
     assert ours.dtype == np.float32
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.abs(theirs).max())
 
 
+@pytest.mark.parametrize("texts", [1, 3])
 @pytest.mark.parametrize("settings", FIT, ids=name)
-def test_every_step_has_the_logits_and_the_cache_of_the_layers(settings):
-    model, ids = made(**settings), np.random.default_rng(1).integers(0, 17, (3, 12))
-    steps, ours, theirs = Steps.of(model), model.new_cache(3), model.new_cache(3)
+def test_every_step_has_the_logits_and_the_cache_of_the_layers(which, settings, texts):
+    model, ids = made(**settings), np.random.default_rng(1).integers(0, 17, (texts, 12))
+    decoding, ours, theirs = Steps.of(model), model.new_cache(texts), model.new_cache(texts)
+    assert (decoding.loops is None) == (which == "numpy")
     for cache in (ours, theirs):
         logits_of(model, ids[:, :4], cache)
     for at in range(4, 12):
-        near(steps(ids[:, at], ours), logits_of(model, ids[:, at : at + 1], theirs))
+        near(decoding(ids[:, at], ours), logits_of(model, ids[:, at : at + 1], theirs))
         assert ours.length == theirs.length == at + 1
         for a, b in zip(ours.layers, theirs.layers):
             assert a.kept == b.kept
@@ -77,11 +87,11 @@ def test_every_step_has_the_logits_and_the_cache_of_the_layers(settings):
             np.testing.assert_allclose(a.values, b.values, rtol=1e-5, atol=1e-5)
 
 
-def test_the_layers_go_on_from_a_cache_that_the_loops_filled():
+def test_the_layers_go_on_from_a_cache_that_was_filled_here():
     model, ids = made(**ROTARY), np.random.default_rng(1).integers(0, 17, (2, 12))
-    steps, cache = Steps.of(model), model.new_cache(2)
+    decoding, cache = Steps.of(model), model.new_cache(2)
     for at in range(9):
-        steps(ids[:, at], cache)
+        decoding(ids[:, at], cache)
     near(logits_of(model, ids[:, 9:], cache), logits_of(model, ids, None))
 
 
@@ -89,16 +99,27 @@ def test_the_layers_go_on_from_a_cache_that_the_loops_filled():
 def test_padding_on_the_left_is_not_seen(settings):
     model = made(**settings)
     ids, mask = padded([[1, 2, 3, 4, 5, 6], [7, 8, 9], [3]], left=True)
-    steps, ours, theirs = Steps.of(model), model.new_cache(3), model.new_cache(3)
+    decoding, ours, theirs = Steps.of(model), model.new_cache(3), model.new_cache(3)
     for cache in (ours, theirs):
         logits_of(model, ids, cache, mask=mask)
+    first = np.array([0, 3, 5])
     for token in range(4):
-        mask, new = np.pad(mask, ((0, 0), (0, 1)), constant_values=True), np.full((3, 1), token)
-        near(steps(new[:, 0], ours, mask), logits_of(model, new, theirs, mask=mask))
+        if token == 2:  # the first text is over, and then the second
+            rows = [1, 2]
+        elif token == 3:
+            rows = [1]
+        else:
+            rows = slice(None)
+        for cache in (ours, theirs):
+            cache.take(rows)
+        first, mask = first[rows], np.pad(mask[rows], ((0, 0), (0, 1)), constant_values=True)
+        new = np.full((len(first), 1), token)
+        near(decoding(new[:, 0], ours, first), logits_of(model, new, theirs, mask=mask))
+    assert len(first) == 1
 
 
 class Counted:
-    """How often the loops ran."""
+    """How often a token was decoded so."""
 
     def __init__(self, monkeypatch):
         self.n, step = 0, Steps.__call__
@@ -129,8 +150,9 @@ HOW = [{}, {"temperature": 0.8}, {"temperature": 1.2, "top_k": 5}, {"temperature
 @pytest.mark.parametrize("prompt", [[5], [1, 2, 3], [[1, 2], [3, 4]], [[1, 2, 3], [4]]], ids=str)
 def test_texts_are_the_same_past_the_context_too(monkeypatch, counted, prompt, how):
     model, costs, texts = made(), [], []
-    for which in ("numba", "numpy"):
-        monkeypatch.setattr(kernels, "IN_USE", which)
+    for alone in (False, True):
+        if alone:
+            by_itself(monkeypatch)
         costs.append(GenerationStats())
         texts.append(written(model, prompt, 20, stats=costs[-1], **how))
     assert texts[0] == texts[1]
@@ -139,11 +161,13 @@ def test_texts_are_the_same_past_the_context_too(monkeypatch, counted, prompt, h
     assert counted.n == 12 - long + (long == 1)  # until the window moves; a prompt of one token is one too
 
 
-def test_texts_that_are_over_leave_and_the_others_go_on(monkeypatch, counted):
+@pytest.mark.parametrize("prompts", [[[1, 2], [3, 4], [5, 6], [7, 8]], [[1, 2, 3], [4], [5, 6], [7, 8, 9, 10]]], ids=str)
+def test_texts_that_are_over_leave_and_the_others_go_on(monkeypatch, counted, prompts):
     model, texts = made(), []
-    for which in ("numba", "numpy"):
-        monkeypatch.setattr(kernels, "IN_USE", which)
-        texts.append(written(model, [[1, 2], [3, 4], [5, 6], [7, 8]], temperature=1.0, stop=[0, 1, 2, 3]))
+    for alone in (False, True):
+        if alone:
+            by_itself(monkeypatch)
+        texts.append(written(model, prompts, temperature=1.0, stop=[0, 1, 2, 3]))
     assert texts[0] == texts[1] and counted.n
     lengths = {next((i for i, token in enumerate(text) if token < 4), 9) for text in zip(*texts[0])}
     assert len(lengths) > 1  # they do not all end at once
@@ -156,21 +180,27 @@ def test_other_models_step_by_themselves(counted, settings):
     assert len(written(model, [1])) == 9 and not counted.n
 
 
-def test_a_model_of_float64_and_a_large_one_step_by_themselves(monkeypatch):
+def test_a_model_of_float64_steps_by_itself():
     assert Steps.of(made().double()) is None
     assert Steps.of(made()) is not None
-    monkeypatch.setattr(decoding, "LARGE", 1000)
-    assert Steps.of(made()) is None
+
+
+@needs_numba
+def test_a_large_model_and_many_texts_are_no_work_for_the_loops(monkeypatch):
+    monkeypatch.setattr(kernels, "IN_USE", "numba")
+    monkeypatch.setattr(steps, "MANY", 2)
+    few = Steps.of(made())
+    monkeypatch.setattr(few.loops, "loops", None)  # calling them is an error from here on
+    cache = few.model.new_cache(3)
+    assert few(np.array([1, 2, 3]), cache).shape == (3, 17)
+    with pytest.raises(AttributeError):
+        few(np.array([1, 2]), few.model.new_cache(2))
+    monkeypatch.setattr(steps, "LARGE", 1000)
+    assert Steps.of(made()).loops is None
 
 
 class Mine(nn.FeedForward):
     pass
-
-
-def test_many_texts_go_through_the_layers(monkeypatch, counted):
-    monkeypatch.setattr("tinygrad_tf.generate.MANY", 2)
-    texts = [written(made(), [[1]] * n, 4) for n in (2, 3)]
-    assert counted.n == 4 and [row[:2] for row in texts[1]] == texts[0]
 
 
 def test_a_class_or_a_forward_of_the_user_s_own_runs():
@@ -208,8 +238,9 @@ def test_an_edit_counts(counted):
 
 def test_weights_are_read_as_they_are_at_each_token(monkeypatch, counted):
     texts = []
-    for which in ("numba", "numpy"):
-        monkeypatch.setattr(kernels, "IN_USE", which)
+    for alone in (False, True):
+        if alone:
+            by_itself(monkeypatch)
         model = made()
         tokens = generate(model, [1], 9, temperature=0)
         text = [next(tokens) for _ in range(3)]
@@ -218,22 +249,30 @@ def test_weights_are_read_as_they_are_at_each_token(monkeypatch, counted):
     assert counted.n == 9 and texts[0] == texts[1] != written(made(), [1])
 
 
-def test_another_array_in_a_parameter_is_noticed(counted):
+def test_another_array_in_a_parameter_is_noticed(which, counted):
     model = made()
     tokens = generate(model, [1], 9, temperature=0)
-    text = [next(tokens) for _ in range(3)]
+    assert len([next(tokens) for _ in range(3)]) == counted.n
     model.lm_head.weight.array = model.lm_head.weight.array.copy()
-    assert text + list(tokens) == written(made(), [1]) and counted.n == 3 + 9
+    model.lm_head.weight.array[::2] *= -1
+    rest = list(tokens)
+    assert counted.n == (9 if which == "numpy" else 3)  # NumPy reads what is there, the loops where it was
+    model, counted.n = made(), 0
+    tokens = generate(model, [1], 9, temperature=0)
+    for _ in range(3):
+        next(tokens)
+    model.lm_head.weight.detach().array[::2] *= -1
+    assert rest == list(tokens) and rest != written(made(), [1])[3:]
 
 
 def test_who_watches_the_ops_sees_them(counted, monkeypatch):
     model = made()
-    steps = Steps.of(model)
-    assert steps.hold()
+    decoding = Steps.of(model)
+    assert decoding.hold()
     with composed():
-        assert not steps.hold()
+        assert not decoding.hold()
     monkeypatch.setattr(state, "observer", lambda *_: None)
-    assert not steps.hold()
+    assert not decoding.hold()
     written(model, [1])
     assert not counted.n
 
@@ -255,7 +294,8 @@ def test_logits_that_are_not_finite_are_told(counted):
     assert counted.n == 2
 
 
-def test_without_a_numba_that_can_be_loaded_the_layers_go_on(monkeypatch):
+def test_without_a_numba_that_can_be_loaded_numpy_goes_on(monkeypatch):
+    monkeypatch.setattr(kernels, "IN_USE", "numba")
     monkeypatch.delattr(kernels, "decoding", raising=False)
     monkeypatch.setitem(sys.modules, "tinygrad_tf.kernels.decoding", None)
-    assert Steps.of(made()) is None
+    assert Steps.of(made()).loops is None

@@ -1,8 +1,9 @@
-"""One token through a whole decoder, as plain loops: what `models/decoder.py` does, for one position and without a tape.
+"""One token through a whole decoder, as plain loops: what `tinygrad_tf/decoding.py` does in NumPy.
 
 `decode` is the transformer from the token to the logits. Weights and cache are the model's own arrays, read where they lie: to
 hand over each by itself would take as long as half of the arithmetic, so `decode` gets a table of where they begin. What a
-model does not have has no rows there, and one compiled loop serves all models; `tinygrad_tf/decoding.py` says which those are.
+model does not have has no rows there, and one compiled loop serves all models; `tinygrad_tf/steps.py` makes the table, and says
+which models those are.
 
 At one position there is no product of matrices: each row of a weight is read once and meets one vector for each text. Reading
 the weights is most of the time.

@@ -142,8 +142,8 @@ class Transformer(nn.Module):
         return Cache(self._layer_caches("attn", batch, self.config.block_size))
 
     def _layer_caches(self, branch: str, batch: int, size: int) -> list[Any]:
-        dtype = next(self.parameters()).dtype
-        return [getattr(block, branch).new_cache(batch, dtype, size=size) for block in self.blocks]
+        layers = [getattr(block, branch) for block in self.blocks]
+        return [layer.new_cache(batch, layer.q_proj.weight.dtype, size=size) for layer in layers]
 
 
 def _check_length(tokens: int, start: int, size: int) -> None:
