@@ -14,7 +14,7 @@ from .engine import op, plain
 from .kernels import fast
 from .threads import in_parts
 
-PIECE = 1 << 16  # numbers
+PIECE = 1 << 17  # numbers; shorter pieces are more calls, and at each of them a thread may have to wait for Python
 KEEP = 1 << 20  # numbers up to which GELU keeps P for backward: beyond, memory counts for more than 3 % of a step
 
 
@@ -23,14 +23,13 @@ def _in_pieces(formula, *arrays):
     shape = arrays[-1].shape
     arrays = tuple([(a if a.shape == shape or not a.size else np.broadcast_to(a, shape)).reshape(-1) for a in arrays])
     size = arrays[-1].size
-    if size <= PIECE:
+    if size <= 2 * PIECE:
         formula(*arrays)
         return
 
     def part(*arrays):
-        step = PIECE if arrays[-1].size == size else 2 * PIECE  # threads get in each other's way less often with long pieces
-        for i in range(0, arrays[-1].size, step):
-            formula(*[a[i : i + step] for a in arrays])
+        for i in range(0, arrays[-1].size, PIECE):
+            formula(*[a[i : i + PIECE] for a in arrays])
 
     in_parts(part, *arrays, numbers=size)
 

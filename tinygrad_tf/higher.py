@@ -64,6 +64,11 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     return tuple(g if g is None or isinstance(g, Traced) else x.result(np.array(g)) for x, g in zip(inputs, found, strict=True))
 
 
+def leaf_gradients(output: Traced) -> dict:
+    """The gradient of each leaf that `output`, one number, depends on, as arrays that are not copied: two may be the same."""
+    return _run([output], [seed_for(output, None)], False, False)
+
+
 def seed_for(output: Traced, seed: Any) -> Any:
     """The gradient that backward starts from: ones for a single element, else given, in exactly the output's shape."""
     if not output.requires_grad:

@@ -21,7 +21,7 @@ from .engine import FLOAT32, Node, Traced, _Switch, history, op, state, unbroadc
 from .lines import PACKAGE
 
 wants = attrgetter("requires_grad")
-LARGE = 1 << 17  # numbers in one value from which on arithmetic takes most of the time, and memory is freed earlier by the tape
+LARGE = 1 << 18  # numbers in one value from which on arithmetic takes most of the time, and memory is freed earlier by the tape
 
 
 @op
@@ -104,12 +104,12 @@ class Recorded:
             self._read(history(y.node)[::-1], given)
 
     def _read(self, nodes: list[Node], given: tuple[np.ndarray, ...]) -> None:
-        """The program that these nodes are, the oldest first, unless one of them took a constant, or `_differs`, or is large."""
+        """The program that these nodes are, the oldest first, unless one of them took a constant, `_differs` or is large."""
         sources = [source for node in nodes for source in node.inputs]
         settings = [_divided(node.settings, given) for node in nodes]
-        if not all(isinstance(source, (Node, Traced)) and (source.dtype if type(source) is Node else source.array.dtype) == FLOAT32 for source in sources):
+        if not all(map(_of_model, sources)) or any(math.prod(node.shape) > LARGE for node in nodes):
             return
-        if any(math.prod(node.shape) > LARGE or _differs(node, fixed) for node, (fixed, _) in zip(nodes, settings, strict=True)):
+        if any(_differs(node, fixed) for node, (fixed, _) in zip(nodes, settings, strict=True)):
             return
         self.weights = [source for source in dict.fromkeys(sources) if isinstance(source, Traced)]
         places: dict[Any, int] = {source: i for i, source in enumerate((*self.weights, *nodes))}
@@ -119,13 +119,20 @@ class Recorded:
         )
 
     def holds(self, given: tuple[np.ndarray, ...]) -> bool:
-        """Whether these arrays are like those, and the parts of the module have every attribute that they had: hooks and all."""
+        """Whether these arrays are like those, and the module's parts have every attribute that they had: hooks and all."""
         return (
             kinds(given) == self.kinds
             and sum(map(len, self.inside)) == len(self.attributes)
             and all(map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes))
             and all(map(wants, self.weights))
         )
+
+
+def _of_model(source: Any) -> bool:
+    """Whether it is a weight or what an op made, and no constant; float32."""
+    if isinstance(source, Traced):
+        return source.array.dtype == FLOAT32
+    return type(source) is Node and source.dtype == FLOAT32
 
 
 def kinds(given: tuple[np.ndarray, ...]) -> list[tuple]:
@@ -143,7 +150,8 @@ def _differs(node: Node, settings: dict[str, Any]) -> bool:
     """Whether these settings of the node may be others at the next step: drawn numbers, or arrays other than angles and those
     that nobody can write to.
     """
-    arrays = [setting for setting in settings.values() if isinstance(setting, np.ndarray)]
+    found = chain.from_iterable(setting if type(setting) is tuple else (setting,) for setting in settings.values())
+    arrays = [part for part in found if isinstance(part, np.ndarray)]
     drawn = node.op is ops.dropout or bool(settings.get("dropout"))
     return drawn or (node.op is not fused.rotary and any(array.flags.writeable for array in arrays))
 
@@ -152,7 +160,7 @@ _recorded: WeakKeyDictionary[Any, Recorded] = WeakKeyDictionary()  # by module
 
 
 def replayed(module: Any, run: Callable, *given: np.ndarray) -> Any:
-    """run(*given), whose ops must be the same whenever these are alike and the attributes of the module's parts are the same."""
+    """run(*given), whose ops must be the same whenever these are alike and the attributes of the module's parts the same."""
     if not (state.replaying and state.recording) or state.observer is not None or state.composed:
         return run(*given)
     known = _recorded.get(module)

@@ -46,11 +46,12 @@ def test_sigmoid_keeps_its_digits_far_below_zero(same_as_torch):
 
 
 @pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "swiglu"])
-def test_large_and_strided_inputs_are_worked_on_in_pieces_without_a_seam(name, calculus):
-    """More numbers than a piece holds, in an order that is not the memory's."""
+def test_large_and_strided_inputs_are_worked_on_in_pieces_without_a_seam(name, calculus, monkeypatch):
+    """More numbers than two pieces hold, in an order that is not the memory's."""
+    monkeypatch.setattr(activations, "PIECE", 1 << 14)
     op = getattr(activations, name)
     arrays = [calculus.numbers(300, 250, low=-4, high=4, salt=i).T for i in range(2 if name == "swiglu" else 1)]
-    assert arrays[0].size > activations.PIECE
+    assert arrays[0].size > 2 * activations.PIECE
     seed = calculus.numbers(300, 250, salt=5).T
     whole = [calculus.leaf(a) for a in arrays]
     y = op(*whole)

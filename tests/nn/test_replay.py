@@ -108,7 +108,7 @@ def test_ids_out_of_bounds_are_refused_at_every_step(ids, targets):
     with replaying():
         for _ in range(3):
             model.loss(IDS[0], IDS[1])
-        with pytest.raises(IndexError, match="is not in a table of 23 rows"):
+        with pytest.raises(IndexError, match="table of 23 rows|none of 23 classes"):
             model.loss(np.full((2, 12), ids), np.full((2, 12), targets))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.several_threads import parts as on
-from tinygrad_tf import Tensor, manual_seed
+from tinygrad_tf import Tensor, manual_seed, replay
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.gradients import add_gradients
@@ -41,6 +41,27 @@ def test_shares_of_a_batch_add_up_to_its_gradient(count, settings):
 def test_the_same_bits_every_time(settings):
     for a, b in zip(gradients(2, **settings), gradients(2, **settings), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("batch", "again"), [(6, True), (5, False)])
+def test_shares_of_one_shape_are_replayed_on_every_thread(batch, again, monkeypatch):
+    """With the same bits. Shares of two shapes would be recorded anew in every step, so these are not."""
+    model, x, y = model_and_batch(batch)
+    shares, inside = [], replay.replay
+    monkeypatch.setattr(replay, "replay", lambda *args, **options: shares.append(1) or inside(*args, **options))
+
+    def step():
+        for p in model.parameters():
+            p.grad = None
+        return [np.array(add_gradients(model, x, y, 1)), *(p.grad.array for p in model.parameters())]
+
+    with on(2):
+        recorded = step()
+        with replay.replaying():
+            for _ in range(3):
+                for a, b in zip(step(), recorded, strict=True):
+                    np.testing.assert_array_equal(a, b)
+    assert (len(shares) >= 4) == again  # in the second step and the third, by both
 
 
 def test_recomputed_blocks_drop_what_was_dropped():
