@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import Counter
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ NO_TORCH = "not compared with PyTorch (torch is not installed: pip install -e '.
 NO_BROWSER = "pages not opened in a browser (needs a Chromium on the PATH and: pip install -e '.[browser]')"
 NO_NUMBA = "not compared with compiled kernels (numba is not installed: pip install -e '.[fast]')"
 NO_DATA = "not trained on real text (set TINYGRAD_TF_TEST_DATA to a folder holding tinyshakespeare/input.txt)"
+
+LEFT_OUT = pytest.StashKey[Counter]()  # how many tests of each file were left out for want of PyTorch
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
@@ -105,13 +108,45 @@ def data_folder() -> Path:
     return folder
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items):
-    for item in items:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config, items):
+    for item in items:  # before -m chooses
         if "oracle" in getattr(item, "fixturenames", ()):
             item.add_marker("oracle")
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+    yield
+    if find_spec("torch") is None:
+        leave_out_comparisons(config, items)
+    longest_first(items)
+
+
+def leave_out_comparisons(config, items):
+    """Without PyTorch: thousands of tests, which take long to skip one by one. They are counted for the end of the run."""
+    compared = [item for item in items if item.get_closest_marker("oracle")]
+    if len(compared) < len(items):  # where nothing else was asked for, each is skipped
+        items[:] = [item for item in items if not item.get_closest_marker("oracle")]
+        config.hook.pytest_deselected(items=compared)
+        counts = Counter(item.nodeid.split("::")[0] for item in compared)
+        config.stash[LEFT_OUT] = counts
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left out"] = dict(counts)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """All workers of xdist collect the same tests."""
+    if "left out" in getattr(node, "workeroutput", {}):
+        node.config.stash[LEFT_OUT] = Counter(node.workeroutput["left out"])
+
+
+def longest_first(items):
+    """Those marked slow(minutes=N) begin first, with another test between two of them: what a worker of xdist has taken waits
+    for that worker."""
+    minutes = {item: mark.kwargs["minutes"] for item in items if (mark := item.get_closest_marker("slow")) and mark.kwargs}
+    rest = [item for item in items if item not in minutes]
+    pairs = zip_longest(sorted(minutes, key=minutes.get, reverse=True), rest[: len(minutes)])
+    items[:] = [item for pair in pairs for item in pair if item is not None] + rest[len(minutes) :]
 
 
 def pytest_runtest_setup(item):
@@ -119,9 +154,11 @@ def pytest_runtest_setup(item):
         pytest.skip(NO_TORCH)
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_terminal_summary(terminalreporter, config):
     """Say at the end of every run what was not tested, why, and in which files."""
     files: dict[str, Counter] = {}
+    if counts := config.stash.get(LEFT_OUT, None):
+        files[NO_TORCH] = counts.copy()
     for report in terminalreporter.stats.get("skipped", ()):
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")
         files.setdefault(reason, Counter())[report.nodeid.split("::")[0]] += 1

@@ -114,7 +114,18 @@ BAD = ["nothing", "steps --size huge", "steps --threads 0", "steps --pairs 0", "
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_input_ends_with_status_2_and_no_traceback(bad):
+def test_bad_input_is_one_line_and_status_2(bad, monkeypatch, capsys):
+    from benchmarks import __main__ as command
+
+    monkeypatch.chdir(ROOT)
+    assert command.run(command.app, "benchmarks", bad.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: .+\n", err), err
+
+
+@pytest.mark.parametrize("bad", [BAD[0], "steps --kernels cuda", BAD[-1]])
+def test_bad_input_ends_a_process_with_status_2_and_no_traceback(bad):
     done = run(*bad.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(r"error: .+\n", done.stderr), done.stderr

@@ -103,11 +103,13 @@ def harmless(error, folder="", most=1 << 24):
     tracemalloc.start()
     heard.append([])
     told = ""
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a late import leaves a file beside the module
     try:
         yield
     except error as refused:
         told = str(refused)
     finally:
+        sys.dont_write_bytecode = writes
         events = heard.pop()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

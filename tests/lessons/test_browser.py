@@ -13,6 +13,7 @@ from importlib.util import find_spec
 import pytest
 
 from lessons import catalogue, progress
+from tests.lessons.every import ALL
 from tests.lessons.running import ROOT, SAMPLE, environment, script
 
 pytestmark = pytest.mark.skipif(
@@ -28,7 +29,7 @@ cli.main()
 """
 LESSONS = [
     pytest.param(lesson, id=lesson.name, marks=[pytest.mark.slow] if lesson.number == 15 else [])
-    for lesson in catalogue.lessons()
+    for lesson in ALL
 ]
 WAIT = 180_000  # milliseconds until the last cell of a lesson has run, on a machine that is busy
 # The page is done when its last cell, the way to the other lessons, is there and nothing runs any more.

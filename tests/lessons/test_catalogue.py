@@ -9,30 +9,30 @@ import pytest
 
 from lessons import __main__ as command
 from lessons import catalogue
+from tests.lessons.every import ALL
 
-LESSONS = catalogue.lessons()
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_numbers_are_one_to_twenty_without_a_gap():
-    assert [lesson.number for lesson in LESSONS] == list(range(1, 21))
+    assert [lesson.number for lesson in ALL] == list(range(1, 21))
 
 
 def test_every_system_is_covered_by_a_lesson():
-    covered = {system for lesson in LESSONS for system in lesson.systems}
+    covered = {system for lesson in ALL for system in lesson.systems}
     assert covered == set(catalogue.SYSTEMS), (
         f"by no lesson: {sorted(set(catalogue.SYSTEMS) - covered, key=lambda s: int(s[1:]))}"
     )
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_the_file_is_named_after_its_title_and_asks_one_question(lesson):
     words = re.sub(r"[^\w ]", "", lesson.title.lower().replace("’s", "s").replace("-", " ")).split()
     assert "_".join(words).startswith(lesson.name[3:])
     assert lesson.question.endswith("?") and len(lesson.question) <= 200
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_what_each_exercise_asks_is_read_from_its_docstring(lesson):
     assert list(lesson.asked) == list(lesson.exercises)
     for asked in lesson.asked.values():
@@ -55,7 +55,7 @@ def test_the_table_is_written_and_checked_by_a_command(tmp_path, monkeypatch, ca
     assert (
         text.startswith("before\n")
         and text.endswith("\nafter\n")
-        and f"[1 · {LESSONS[0].title}]({LESSONS[0].path.name})" in text
+        and f"[1 · {ALL[0].title}]({ALL[0].path.name})" in text
     )
 
 
@@ -64,7 +64,7 @@ def test_terms_of_the_glossary_are_in_order_and_in_bold_where_it_says():
     terms = [term for term, _, _ in rows]
     assert catalogue.GLOSSARY.read_text(encoding="utf-8").count("\n| ") == len(rows) + 2
     assert rows and terms == sorted(terms, key=str.lower) and len(terms) == len(set(terms))
-    texts = {lesson.number: lesson.path.read_text(encoding="utf-8").lower() for lesson in LESSONS}
+    texts = {lesson.number: lesson.path.read_text(encoding="utf-8").lower() for lesson in ALL}
     absent = [f"{term}: not in bold in lesson {number}" for term, _, number in rows
               if not re.search(rf"\*\*[^*]*{re.escape(term.lower())}[^*]*\*\*", texts.get(int(number), ""))]  # fmt: skip
     assert not absent, "\n".join(absent)
@@ -85,4 +85,4 @@ def test_numbers_are_said_as_spans():
 def test_the_list_needs_neither_marimo_nor_a_lesson_to_run():
     code = "import sys; sys.modules['marimo'] = None; from lessons import catalogue; print(len(catalogue.lessons()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == (str(len(LESSONS)), "")
+    assert (done.stdout.strip(), done.stderr) == (str(len(ALL)), "")

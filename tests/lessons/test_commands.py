@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from lessons import answers, catalogue, commands, progress
+from tests.lessons.every import ALL
 from tests.lessons.running import ROOT, SAMPLE, environment
 from tinygrad_tf.cli import app, run_command
 
-LESSONS = catalogue.lessons()
 SOLUTION = SAMPLE.solution.read_text(encoding="utf-8")
 PROGRAM = """
 import sys
@@ -79,7 +79,7 @@ def test_another_folder_gets_the_exercises_blank_though_answers_stand_in_the_clo
         answers.file(lesson, tmp_path / "newer")
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_the_exercises_as_they_come_are_blank(lesson):
     text = lesson.stub.read_bytes()
     assert answers.blanked(text, lesson) == text

@@ -7,8 +7,9 @@ import pytest
 
 from lessons import catalogue
 from lessons.exercise import MISSING, judge, outcomes
+from tests.lessons.every import ALL
 
-LESSONS = [lesson for lesson in catalogue.lessons() if lesson.checks.is_file()]
+LESSONS = [lesson for lesson in ALL if lesson.checks.is_file()]
 LOADED = {lesson.name: (catalogue.load(lesson.checks).EXERCISES, catalogue.load(lesson.solution)) for lesson in LESSONS}
 PAIRS = [pytest.param(exercise, getattr(solutions, exercise.name, None), id=f"{name}-{exercise.name}")
          for name, (exercises, solutions) in LOADED.items() for exercise in exercises]  # fmt: skip
@@ -21,7 +22,7 @@ def functions(path):
     return [node.name for node in nodes if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
 
 
-@pytest.mark.parametrize("lesson", catalogue.lessons(), ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_a_lesson_has_two_to_four_exercises_under_the_same_names_everywhere(lesson):
     for path in (lesson.checks, lesson.stub, lesson.solution):
         assert path.is_file(), f"missing: {path.parent.name}/{path.name}"

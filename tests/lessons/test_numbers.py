@@ -11,13 +11,14 @@ import pytest
 
 from lessons import catalogue
 from lessons.page import text
+from tests.lessons.every import ALL
 from tests.lessons.running import script, twice
 from tinygrad_tf import Tensor, manual_seed
 
 MISSING = "lessons not run (marimo is not installed: pip install -e '.[lessons]')"
 TRAINS = {15}  # a minute each way
 LESSONS = [pytest.param(lesson, id=lesson.name, marks=[pytest.mark.slow] if lesson.number in TRAINS else [])
-           for lesson in catalogue.lessons()]  # fmt: skip
+           for lesson in ALL]  # fmt: skip
 EXPECTED = {path.stem: path for path in sorted((Path(__file__).parent / "numbers").glob("*.py"))}
 
 
@@ -55,7 +56,7 @@ def test_it_prints_the_numbers_of_the_page_and_the_same_when_cells_run_twice(les
         assert any(name.split(" ")[0] == system for name in numbers), f"no number of {system}"
 
 
-@pytest.mark.parametrize("lesson", catalogue.lessons(), ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_what_the_page_says_of_its_systems_is_typed_in(lesson):
     if lesson.systems:
         assert {name.split(" ")[0] for name in expected(lesson)} <= set(lesson.systems)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lessons import catalogue
+from tests.lessons.every import ALL
 
 FILLER = (r"in this lesson|we will see|we'll see|as we saw|let's|let us |obviously|of course|it is easy to|simply|"
           r"dive|delve|journey|magic|intuitively speaking|powerful|unlock|crucial|in conclusion|as you know")  # fmt: skip
@@ -33,7 +33,7 @@ def hidden(cell):
     )
 
 
-@pytest.mark.parametrize("lesson", catalogue.lessons(), ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_the_prose_has_no_filler_and_no_typed_result(lesson):
     pattern = re.compile(rf"\b(?:{FILLER})\b|{COMPUTED}", re.IGNORECASE)
     found = [f"{lesson.path.name}:{line}: {match[0]!r}" for line, text in prose(lesson) for match in pattern.finditer(text)]
@@ -49,7 +49,7 @@ def shown_lines(lesson):
     return [line for line in lines if line and not line.startswith(("return", "#"))]
 
 
-@pytest.mark.parametrize("lesson", catalogue.lessons(), ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_prose_hides_its_code_and_there_is_more_prose_than_code(lesson):
     for cell in cells(lesson):
         if re.search(r"\bmo\.md\(", ast.unparse(cell)):
@@ -59,7 +59,7 @@ def test_prose_hides_its_code_and_there_is_more_prose_than_code(lesson):
     assert prose_lines >= code_lines, f"{prose_lines:.0f} lines of prose beside {code_lines} of code"
 
 
-@pytest.mark.parametrize("lesson", catalogue.lessons(), ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
 def test_every_lesson_has_its_parts(lesson):
     text = lesson.path.read_text(encoding="utf-8")
     for what, pattern in {
