@@ -98,7 +98,9 @@ def train(
                 taken = [option(name) for name in FIXED_BY_MODEL if name in given] if "init_from" in given else []
                 if taken:
                     raise RunError(f"--init-from brings a model whose settings stay as they are: leave out {', '.join(taken)}")
-                train_run(PRESETS[preset].changed(**given), run, display, ranks)
+                config = PRESETS[preset].changed(**given)
+                config.check_effect(given)
+                train_run(config, run, display, ranks)
     except SettingError as error:
         raise RunError(error.in_options()) from None
     except MemoryError as error:
@@ -130,6 +132,12 @@ def sample(
     from .runfolder import checkpoint_in
     from .writing import until
 
+    if top_p is not None and top_p > 1:
+        raise ValueError(f"--top-p is a probability, at most 1, not {top_p}")
+    idle = [name for name, value in (("--top-k", top_k), ("--top-p", top_p)) if value is not None]
+    if idle and temperature == 0:
+        print(f"{' and '.join(idle)} change{'s'[: len(idle) < 2]} nothing: --temperature 0 always takes the most probable "
+              "character", file=sys.stderr)
     keep_freed_memory()  # before the weights are read: each token goes through all of them
     trained = Run.load(checkpoint_in(run))
     vocabulary = trained.vocabulary

@@ -115,7 +115,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join along a new axis."""
     if not tensors:
         raise ValueError("stack needs at least one tensor")
-    return ops.cat(*(as_tensor(t).unsqueeze(dim) for t in tensors), dim=dim)
+    tensors = [as_tensor(t) for t in tensors]
+    if len(shapes := {t.shape for t in tensors}) > 1:
+        raise ValueError(f"stack: tensors of one shape, not {' and '.join(map(str, sorted(shapes)))}: cat() joins along one")
+    return ops.cat(*(t.unsqueeze(dim) for t in tensors), dim=dim)
 
 
 def where(condition: Any, input: Any, other: Any) -> Tensor:

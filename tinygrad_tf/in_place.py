@@ -9,7 +9,7 @@ import numpy as np
 
 from . import ops
 from .dtypes import as_array
-from .engine import Traced, note_write, owner, state
+from .engine import Traced, note_write, origin_of, owner, state
 from .indexing import Apart, Indexed, as_index
 from .random import source as random_source
 
@@ -23,12 +23,45 @@ def _in_place(method: Callable) -> Any:
     def change(self: Any, *args: Any, **kwargs: Any) -> Any:
         out = method(self, *args, **kwargs)
         if out.node is not None and any(owner(kept) is owner(self.array) for kept in out.node.kept()):
-            copy = self.result(self.array.copy())
-            copy.node, copy.requires_grad = self.node, self.requires_grad
-            out = method(copy, *args, **kwargs)
+            out = method(_before(self), *args, **kwargs)
         return self._become(out)
 
     return change
+
+
+def _before(x: Any) -> Any:
+    """What x is before a change: its values in memory of their own, and its history."""
+    copy = x.result(x.array.copy())
+    copy.node, copy.requires_grad = x.node, x.requires_grad
+    return copy
+
+
+def _twin(name: str) -> Any:
+    """The change in place that goes with the method of this name, whatever that is made of."""
+
+    def change(self: Any, *args: Any, **settings: Any) -> Any:
+        x = _before(self) if state.recording and self.requires_grad else self
+        return self._become(getattr(x, name)(*args, **settings))
+
+    return change
+
+
+def _reshaping(name: str) -> Any:
+    """The same for a method that shows the same memory in another shape: the tensor itself takes that shape."""
+
+    def change(self: Any, *dims: Any) -> Any:
+        if self.requires_grad and (self.node is None) == state.recording:
+            raise RuntimeError(LEAF if state.recording else f"{name}_ outside the graph of a tensor inside it: detach() first")
+        out = getattr(self, name)(*dims)
+        self.array = out.array
+        if out.node is not None:
+            self._continue(out)
+        return self
+
+    return change
+
+
+LEAF = "a leaf that requires a gradient cannot be changed in place: use no_grad() or a new tensor"
 
 
 class InPlace(Indexed):
@@ -65,7 +98,7 @@ class InPlace(Indexed):
         recorded = state.recording and (out.requires_grad or self.requires_grad)
         if recorded:
             if base.node is None and base.requires_grad:
-                raise RuntimeError("a leaf that requires a gradient cannot be changed in place: use no_grad() or a new tensor")
+                raise RuntimeError(LEAF)
             if any(view is not None and view is not self for view in (reference() for reference in base.views)):
                 raise RuntimeError(
                     "this tensor shares its memory with another (a view) that is still in use: changing it in place while "
@@ -91,14 +124,29 @@ class InPlace(Indexed):
         self.node, self.requires_grad = out.node, out.requires_grad
 
     __iadd__, __ipow__, relu_ = _in_place(ops.add), _in_place(ops.pow), _in_place(ops.relu)
-    sub_ = __isub__ = _in_place(ops.sub)
-    mul_ = __imul__ = _in_place(ops.mul)
-    div_ = __itruediv__ = _in_place(ops.div)
+    __isub__, __itruediv__ = _in_place(ops.sub), _in_place(ops.div)
+    mul_ = multiply_ = __imul__ = _in_place(ops.mul)
+    div_ = divide_ = true_divide_ = _twin("div")
     pow_, neg_, exp_, log_, sqrt_ = (_in_place(f) for f in (ops.pow, ops.neg, ops.exp, ops.log, ops.sqrt))
     abs_, tanh_, sigmoid_ = _in_place(ops.abs), _in_place(ops.tanh), _in_place(ops.sigmoid)
     log1p_, sin_, cos_ = _in_place(ops.log1p), _in_place(ops.sin), _in_place(ops.cos)
     square_, rsqrt_ = _in_place(lambda x: ops.mul(x, x)), _in_place(lambda x: ops.div(1.0, ops.sqrt(x)))
-    reciprocal_ = _in_place(lambda x: ops.div(1.0, x))
+    reciprocal_, negative_ = _in_place(lambda x: ops.div(1.0, x)), neg_
+    floor_, ceil_, round_, trunc_, sign_ = (_twin(name) for name in ("floor", "ceil", "round", "trunc", "sign"))
+    erf_, expm1_, tan_, log2_, log10_ = (_twin(name) for name in ("erf", "expm1", "tan", "log2", "log10"))
+    cumsum_, cumprod_, remainder_ = _twin("cumsum"), _twin("cumprod"), _twin("remainder")
+    addmm_, baddbmm_ = _twin("addmm"), _twin("baddbmm")
+    unsqueeze_, squeeze_, t_ = _reshaping("unsqueeze"), _reshaping("squeeze"), _reshaping("t")
+    transpose_ = swapaxes_ = _reshaping("transpose")
+
+    def detach_(self) -> Self:
+        """Leave the graph, as a state that is carried on does where backpropagation through time is cut."""
+        origin = origin_of(self)
+        self.node = self.base = None
+        self.requires_grad = False
+        if origin is not None:
+            self.origin = origin
+        return self
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:
         return self._become(self.clamp(min, max))
@@ -122,6 +170,11 @@ class InPlace(Indexed):
 
     def add_(self, other: Any, alpha: Any = 1) -> Self:
         return self._become(ops.add(self, other if alpha == 1 else alpha * other))
+
+    def sub_(self, other: Any, alpha: Any = 1) -> Self:
+        return self._become(ops.sub(self, other if alpha == 1 else alpha * other))
+
+    subtract_ = sub_
 
     def zero_(self) -> Self:
         return self.fill_(0)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter, is_
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from .tensor import Tensor
 from .threads import in_parts
 
 array_of = attrgetter("array")
-PIECE = 1 << 16  # elements updated at a time: parameter, gradient and moments together fit a core's cache
+PIECE = 1 << 18  # elements updated at a time: few enough for the caches, many enough that threads seldom wait for Python
 
 
 class Flat:
@@ -95,6 +97,14 @@ def evaluated(closure: Callable[[], Any] | None) -> Any:
         return closure()
 
 
+class Entry(dict):
+    """What an optimizer keeps of one parameter, to look at: a moment is changed in place, as in entry["exp_avg"].zero_()."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if value is not self.get(name):  # `entry[name] = entry[name].to(device)` is no change
+            raise TypeError(f"step() would not see another {name}: change it in place, or call load_state_dict()")
+
+
 class Optimizer:
     """Parameters in groups, each a dict with its own options, as torch.optim.Optimizer.
 
@@ -115,6 +125,8 @@ class Optimizer:
             raise ValueError("the optimizer got no parameters")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         self.defaults = defaults
+        own = type(self).step is not Optimizer.step and not self.moments
+        self._own: dict[Tensor, dict[str, Any]] | None = defaultdict(dict) if own else None
         self.param_groups: list[dict[str, Any]] = []
         self._flat: list[Flat | None] = []
         for group in groups:
@@ -194,6 +206,20 @@ class Optimizer:
         """What the moments hold before the first step, if that is part of the state; else they hold 0."""
         return None
 
+    @property
+    def state(self) -> Mapping[Tensor, dict[str, Any]]:
+        """{parameter: {"step", moments ...}} for those that have been stepped; the tensors share memory with what step() uses.
+
+        An optimizer of your own, with a step() of its own and no `moments`, keeps here for each parameter what it likes.
+        """
+        if self._own is not None:
+            return self._own
+        params = self._params()
+        return MappingProxyType({params[number]: Entry(entry) for number, entry in self.state_dict()["state"].items()})
+
+    def _params(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: {"step", moments ...}}, "param_groups": [...]}, in PyTorch's layout; tensors share memory."""
         state, groups, index = {}, [], 0
@@ -206,6 +232,8 @@ class Optimizer:
                              for name in self.kept(group)}  # fmt: skip
                     state[number] = {"step": flat.steps[i], **views}
             index += len(numbers)
+        if self._own is not None:
+            state = {number: dict(self._own[p]) for number, p in enumerate(self._params()) if p in self._own}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -220,8 +248,9 @@ class Optimizer:
         sizes, own = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(f"the state has parameter groups of sizes {sizes}, this optimizer {own}")
-        state = {int(number): {"step": 1, **entry} for number, entry in state_dict["state"].items()}
-        params = [p for group in self.param_groups for p in group["params"]]
+        begun = {"step": 1} if self._own is None else {}
+        state = {int(number): begun | entry for number, entry in state_dict["state"].items()}
+        params = self._params()
         options = [{**a, **b} for a, b in zip(self.param_groups, groups, strict=True) for _ in a["params"]]
         for number, entry in state.items():
             if not 0 <= number < len(params):
@@ -234,6 +263,10 @@ class Optimizer:
     def _write_state(self, groups: list[dict[str, Any]], state: dict[int, dict[str, Any]]) -> None:
         for group, new in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in new.items() if k != "params"})
+        if self._own is not None:
+            params = self._params()
+            self._own = defaultdict(dict, {params[number]: dict(entry) for number, entry in state.items()})
+            return
         places = [(flat, i, self.first(group)) for group, flat in zip(self.param_groups, self._flat, strict=True)
                   if flat is not None for i in range(len(flat.params))]  # fmt: skip
         for number, (flat, i, first) in enumerate(places):

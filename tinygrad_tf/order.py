@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,26 @@ from .in_place import InPlace
 values_and_indices = namedtuple("values_and_indices", "values indices")
 
 
+def _along_an_axis(method: Callable) -> Any:
+    """A method that gives values and indices, for a 0-d tensor too: that counts as one axis of size 1."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **settings: Any) -> Any:
+        if self.ndim:
+            return method(self, *args, **settings)
+        return values_and_indices(*(part.reshape(()) for part in method(self.reshape(1), *args, **settings)))
+
+    return call
+
+
 class Ordered(InPlace):
     """What `Tensor` has of these, under PyTorch's names and with its arguments."""
 
     __slots__ = ()
 
+    @_along_an_axis
     def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         """(values, indices): the k-th smallest along dim, k from 1."""
-        if not self.ndim:
-            return values_and_indices(*(part.reshape(()) for part in self.reshape(1).kthvalue(k)))
         if not 1 <= k <= self.shape[ops.axis(dim, self.ndim)]:
             raise ValueError(f"kthvalue: k={k} of the {self.shape[dim]} numbers along dim {dim}")
         return self._picked(dim, keepdim, self.argsort(dim).narrow(dim, k - 1, 1))
@@ -39,9 +51,8 @@ class Ordered(InPlace):
             return ops.amax(whole[(whole.array == whole.array[place.item()]) | np.isnan(whole.array)])  # ties share the slope
         return self._middle(dim, keepdim)
 
+    @_along_an_axis
     def _middle(self: Any, dim: int, keepdim: bool) -> Any:
-        if not self.ndim:
-            return values_and_indices(*(part.reshape(()) for part in self.reshape(1)._middle(0, False)))
         size = self.shape[ops.axis(dim, self.ndim)]
         if not size:
             raise IndexError(f"median: a tensor of shape {self.shape} has no numbers along dim {dim}")
@@ -50,10 +61,9 @@ class Ordered(InPlace):
         middle, last = order.narrow(dim, (size - 1) // 2, 1), order.narrow(dim, size - 1, 1)
         return self._picked(dim, keepdim, last.where(bad, middle))
 
+    @_along_an_axis
     def mode(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
         """(values, indices): the number that is there most often along dim, of several the smallest; its last place."""
-        if not self.ndim:
-            return values_and_indices(*(part.reshape(()) for part in self.reshape(1).mode()))
         along, order = ops.axis(dim, self.ndim), self.argsort(dim)
         if not self.shape[along]:
             raise IndexError(f"mode: a tensor of shape {self.shape} has no numbers along dim {dim}")
@@ -75,9 +85,8 @@ class Ordered(InPlace):
         """(values, indices): the smallest so far along dim, and where it was last."""
         return self._best_so_far(dim, np.minimum)
 
+    @_along_an_axis
     def _best_so_far(self: Any, dim: int, better: Any) -> Any:
-        if not self.ndim:
-            return values_and_indices(*(part.reshape(()) for part in self.reshape(1)._best_so_far(dim, better)))
         along = ops.axis(dim, self.ndim)
         if not self.numel():
             return values_and_indices(self.clone(), self.result(np.zeros(self.shape, int64)))

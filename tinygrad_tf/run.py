@@ -36,6 +36,7 @@ class Run:
     history: list[dict[str, Any]]  # the lines of metrics.jsonl
     sample: str  # the last text it wrote
     start: str  # what its samples go on from
+    threads: int = 0  # those that shared the sequences of a batch last; 0: none has been seen yet
 
     def __repr__(self) -> str:
         size = sum(p.numel() for p in self.model.parameters())
@@ -66,7 +67,7 @@ class Run:
             "config": self.config.to_json(), "vocabulary": self.vocabulary.to_json(), "text_sha256": self.text_sha256,
             "streams": {name: generator.bit_generator.state for name, generator in self.streams.items()},
             "optimizer": rest, "step": self.step, "history": self.history, "sample": self.sample,
-            "start": self.start,
+            "start": self.start, "threads": self.threads,
             **({"decoder": asdict(self.model.config)} if self.config.init_from else {}),
         }
 
@@ -87,6 +88,7 @@ class Run:
         checkpoint.unpack_model(run.model, tensors)
         checkpoint.unpack_optimizer(run.optimizer, run.names, moments, state["optimizer"])
         run.step, run.history, run.sample = state["step"], state["history"], state["sample"]
+        run.threads = state.get("threads", 0)
         _check_history(run)
         vocabulary.encode(run.start)
         return run
@@ -137,9 +139,10 @@ def _check_size(c: DecoderConfig, words: int, tensors: dict[str, np.ndarray]) ->
 
 def _check_history(run: Run) -> None:
     numbers = [value for line in run.history for value in line.values()]
-    texts = (run.sample, run.start)
-    if type(run.step) is not int or any(type(t) is not str for t in texts) or any(type(n) not in (int, float) for n in numbers):
-        raise CheckpointError("its step, history, sample or start is not what training writes")
+    counts, texts = (run.step, run.threads), (run.sample, run.start)
+    types = [(counts, (int,)), (texts, (str,)), (numbers, (int, float))]
+    if any(type(value) not in kinds for values, kinds in types for value in values):
+        raise CheckpointError("its step, threads, history, sample or start is not what training writes")
 
 
 def load_model(run: str | Path) -> tuple[Decoder, Vocabulary | Tokenizer]:

@@ -42,7 +42,7 @@ def typed(path: str | Path) -> str:
 
 
 def next_folder(name: str, parent: Path = Path("runs")) -> Path:
-    """Create and return the first free one of `runs/<name>-1`, `runs/<name>-2`, ..."""
+    """Create and return the first free one of `runs/<name>-1`, `runs/<name>-2`, ... Raises RunError where none can be made."""
     number = 1
     while True:
         folder = parent / f"{name}-{number}"
@@ -51,6 +51,9 @@ def next_folder(name: str, parent: Path = Path("runs")) -> Path:
             return folder
         except FileExistsError:
             number += 1
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"cannot make {folder.absolute()}, the folder of this run: {reason}; --run names another") from None
 
 
 def refuse_if_taken(folder: Path) -> None:

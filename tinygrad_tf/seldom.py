@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import ops
 from .activations import normal_below
 from .dtypes import as_array, float64
+from .engine import Traced
 from .in_place import _in_place
+from .missing import missing
 from .order import Ordered
 from .random import source
 
@@ -19,6 +21,12 @@ class Seldom(Ordered):
     """What `Tensor` has besides the methods of its own file."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # else every name would be one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            """What is not there says what to take instead. Python's own questions, and a slot that is empty, get a plain no."""
+            raise AttributeError(name) if name.startswith("_") or name in Traced.__slots__ else missing(self, name)
 
     # -------------------------------------------------------------------------------------------- functions of one number
 

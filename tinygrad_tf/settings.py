@@ -5,7 +5,7 @@ The command line, the saved configuration and the checks are all made from the f
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -141,6 +141,15 @@ class TrainConfig:
         """A copy with these settings; those that are None stay as they are."""
         return replace(self, **{name: value for name, value in settings.items() if value is not None})
 
+    def check_effect(self, given: Collection[str]) -> None:
+        """Raises SettingError if one of the settings that were given by name changes nothing beside the others."""
+        for name, (other, wanted) in NEEDS.items():
+            if name in given and getattr(self, other) != wanted:
+                raise SettingError(f"{name}={getattr(self, name)} has no effect with {other}={getattr(self, other)}: leave it "
+                                   f"out, or take {other}={wanted}")
+        if "window" in given and self.window is not None and self.window > self.block_size:
+            raise SettingError(f"window={self.window} has no effect: it is more than the context, block_size={self.block_size}")
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -158,6 +167,9 @@ class TrainConfig:
                              "a newer version of tinygrad-tf wrote it, so update yours")
         return cls(**values)
 
+
+# A setting that changes nothing unless another one has this value.
+NEEDS = {"muon_lr": ("optimizer", "muon"), "muon_momentum": ("optimizer", "muon"), "rope_base": ("positions", "rotary")}
 
 # What a model that is there already decides. Dropout and recomputation belong to the training, and a window can be shorter
 # than the context.

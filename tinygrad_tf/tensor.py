@@ -36,6 +36,15 @@ def _constant(function: Callable, foreign: Any = None) -> Any:
     return method
 
 
+def _flat(function: Callable) -> Any:
+    """A NumPy function of slope 0 as a method."""
+
+    def method(self: Tensor, **settings: Any) -> Tensor:
+        return ops.where(Tensor(function(self.array, **settings)), self, condition=np.True_)  # self is never chosen
+
+    return method
+
+
 def _reflected(method: Callable) -> Any:
     """The same with its operands exchanged, for a tensor on the right of the operator."""
     return lambda self, other: method(other, self)
@@ -357,8 +366,7 @@ class Tensor(Seldom):
         whole = _floor_divide(self, other)
         if whole.dtype.kind != "f":
             return whole if rounding_mode == "floor" else whole + ((whole < 0) & (whole * other != self))
-        whole = whole if rounding_mode == "floor" else _constant(np.trunc)(ops.div(self, other))
-        return ops.where(whole, self, condition=np.True_)  # self is never chosen
+        return ops.where(whole, self, condition=np.True_) if rounding_mode == "floor" else ops.div(self, other).trunc()
 
     divide = div
 
@@ -385,7 +393,7 @@ class Tensor(Seldom):
 
     exp, log, log1p, sqrt, sin, cos, tanh = ops.exp, ops.log, ops.log1p, ops.sqrt, ops.sin, ops.cos, ops.tanh
     sigmoid, relu, maximum, minimum, clone = ops.sigmoid, ops.relu, ops.maximum, ops.minimum, ops.clone
-    sign, floor, ceil, round = _constant(np.sign), _constant(np.floor), _constant(np.ceil), _constant(np.round)
+    sign, floor, ceil, round, trunc = (_flat(f) for f in (np.sign, np.floor, np.ceil, np.round, np.trunc))
 
     def rsqrt(self) -> Tensor:
         return 1.0 / self.sqrt()

@@ -31,7 +31,7 @@ from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint
 from .settings import TrainConfig, option
 from .starting import learned
 from .text import UnknownCharacters
-from .threads import threads_for
+from .threads import count, threads_for
 
 CHANGEABLE = ("text", "steps", "recompute", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
               "sample_temperature", "checkpoint_every")
@@ -204,7 +204,9 @@ def _corpus(c: TrainConfig, vocabulary: Any) -> Corpus:
     try:
         corpus = load_corpus(c.text, vocabulary)
     except UnknownCharacters as error:
-        raise RunError(f"{c.text} has characters that {c.init_from} does not know: {error}, or train a new model") from None
+        listed = str(error).partition(": ")[2]
+        raise RunError(f"{c.text} has characters that {c.init_from} does not know: {listed}, go on from a model with a "
+                       "tokenizer, such as gpt2, or train a new model, without --init-from") from None
     if min(len(corpus.train), len(corpus.val)) <= c.block_size:
         raise RunError(f"{c.text} is too short: {len(corpus.train)} {corpus.vocabulary.unit}s to learn from and "
                        f"{len(corpus.val)} held out, each must be more than --block-size, {c.block_size}; take a longer text "
@@ -243,6 +245,10 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One
         ranks.share(lambda: (run.pack(), replace(corpus, vocabulary=None)))
         ranks.if_killed(f"a process was killed; the last checkpoint in {folder} is whole: go on with --resume {typed(folder)}")
         with _at_work(c, ranks) as asked:
+            run.threads, before = min(count(), c.batch_size // ranks.size), run.threads
+            if before not in (0, run.threads) and run.step < c.steps:
+                display.say(f"{before} thread{'s'[: before > 1]} shared a batch before, {run.threads} now: sums differ in the "
+                            f"last digits{', and dropout falls elsewhere' * (c.dropout > 0)}")
             with open(folder / METRICS, "a", encoding="utf-8") as log:
                 stopped = _steps(run, corpus, folder, display, log, asked, ranks)
             if stopped:

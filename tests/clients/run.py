@@ -142,6 +142,11 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    try:
+        importlib.import_module(DOOR)
+    except (ValueError, ImportError) as error:  # TINYGRAD_TF_KERNELS says what cannot be, or NumPy is missing
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     path = Path(arguments[0])
     if path.is_dir():
         report(path)

@@ -86,3 +86,12 @@ def test_without_a_path_it_says_how(tmp_path):
     done = run(cwd=tmp_path)
     assert done.returncode == 2
     assert "FOLDER" in done.stderr
+
+
+def test_kernels_that_are_none_end_it_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYGRAD_TF_KERNELS", "fortran")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    for what in ("program.py", "."):
+        done = run(what, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr == "error: TINYGRAD_TF_KERNELS is 'fortran': it can be numpy or numba, or unset\n"

@@ -1,6 +1,7 @@
 """Which dtype comes out: PyTorch's rules among tensors; NumPy scalars and arrays never turn float32 into float64."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -248,6 +249,15 @@ def test_order_of_every_dtype(dtype):
     assert t.argsort(descending=True).tolist() == [0, 2, 4, 1, 3]
     assert t.topk(2).values.tolist() == [1, 1]
     assert t.topk(2, largest=False).indices.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, bool, np.int64])
+def test_sigmoid_of_integers_warns_of_nothing(dtype):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = Tensor(np.array([0, 3, 100]).astype(dtype)).sigmoid()
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y.array, [0.5, 1 / (1 + np.exp(-1.0 if dtype is bool else -3.0)), y.array[2]], rtol=1e-6)
 
 
 def test_what_is_no_number_is_refused():

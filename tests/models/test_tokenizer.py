@@ -142,7 +142,7 @@ def test_a_folder_without_one(tmp_path):
 def test_without_the_package_the_message_says_how_to_get_it(tmp_path, monkeypatch, name, text):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     (tmp_path / name).write_text(text)
-    with pytest.raises(PretrainedError, match=r"pip install 'tinygrad_tf\[pretrained\]'"):
+    with pytest.raises(PretrainedError, match=r"pip install tokenizers, or pip install -e '\.\[pretrained\]' in a clone$"):
         load_tokenizer(tmp_path)
 
 

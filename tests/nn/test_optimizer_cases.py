@@ -99,3 +99,59 @@ def test_what_is_no_list_of_tensors_is_named():
         optim.SGD([1])
     with pytest.raises(TypeError, match="put this one in a list"):
         optim.SGD(layer.weight)
+
+
+class Counting(optim.Optimizer):
+    """An optimizer as programs write their own: what it keeps is in `state`."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, {"lr": lr})
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, mean=Tensor(np.zeros(p.shape, np.float32)))
+                state["step"] += 1
+                state["mean"].mul_(0.5).add_(p.grad, alpha=0.5)
+                p.data.add_(state["mean"], alpha=-group["lr"])
+
+
+def test_an_optimizer_of_ones_own_keeps_its_state_and_it_is_saved():
+    runs = []
+    for stopped in (False, True):
+        p, q = nn.Parameter([1.0, 2.0]), nn.Parameter([3.0])
+        optimizer = Counting([{"params": [p]}, {"params": [q], "lr": 0.2}])
+        assert optimizer.state_dict()["state"] == {}
+        for i in range(4):
+            if stopped and i == 2:
+                saved, optimizer = optimizer.state_dict(), Counting([{"params": [p]}, {"params": [q]}])
+                optimizer.load_state_dict(saved)
+            p.grad, q.grad = Tensor([1.0 + i, -1.0]), Tensor([2.0])
+            optimizer.step()
+        assert optimizer.state[p]["step"] == 4
+        assert sorted(optimizer.state_dict()["state"]) == [0, 1]
+        runs.append((p.tolist(), q.tolist()))
+    assert runs[0] == runs[1]
+
+
+def test_the_state_of_each_parameter_can_be_looked_at():
+    p, q = nn.Parameter([1.0, 2.0]), nn.Parameter([3.0])
+    optimizer = optim.AdamW([p, q])
+    assert len(optimizer.state) == 0
+    p.grad = Tensor([1.0, -1.0])
+    optimizer.step()
+    assert list(optimizer.state) == [p]
+    assert optimizer.state[p]["step"] == 1
+    np.testing.assert_allclose(optimizer.state[p]["exp_avg"].array, [0.1, -0.1], rtol=1e-6)
+    optimizer.state[p]["exp_avg"].zero_()
+    assert optimizer.state_dict()["state"][0]["exp_avg"].tolist() == [0, 0]
+    for entry in optimizer.state.values():  # the habit of programs that move a state to another place
+        for name, value in entry.items():
+            if isinstance(value, Tensor):
+                entry[name] = value.to("cpu")
+    with pytest.raises(TypeError, match="step.. would not see another exp_avg: change it in place"):
+        optimizer.state[p]["exp_avg"] = Tensor([1.0, 1.0])
+    with pytest.raises(TypeError):
+        optimizer.state[p] = {}

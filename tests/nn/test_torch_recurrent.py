@@ -124,7 +124,7 @@ def test_a_cell_with_relu_and_what_it_refuses(oracle, against, randn):
     against.same_layer(oracle, *pair(oracle, "RNNCell", nonlinearity="relu"), randn(3, 4, np.float64), times=4)
     with pytest.raises(ValueError, match=r"\(B, 4\)"):
         nn.GRUCell(4, 6)(Tensor(np.ones((2, 3))))
-    with pytest.raises(ValueError, match=r"goes on from 2 of shape \(2, 6\)"):
+    with pytest.raises(ValueError, match=r"takes as its state h and c of shape \(2, 6\)"):
         nn.LSTMCell(4, 6)(Tensor(np.ones((2, 4))), (Tensor(np.ones((2, 5))),) * 2)
     with pytest.raises(ValueError, match="nonlinearity"):
         nn.RNNCell(4, 6, nonlinearity="gelu")

@@ -31,6 +31,32 @@ CHANGES = {
     "Tensor.tanh_": lambda m, y, b, mask, index: y.tanh_(),
     "Tensor.sigmoid_": lambda m, y, b, mask, index: y.sigmoid_(),
     "Tensor.neg_": lambda m, y, b, mask, index: y.neg_(),
+    "Tensor.floor_": lambda m, y, b, mask, index: y.floor_(),
+    "Tensor.ceil_": lambda m, y, b, mask, index: y.add_(b).ceil_(),
+    "Tensor.round_": lambda m, y, b, mask, index: y.round_(decimals=1),
+    "Tensor.trunc_": lambda m, y, b, mask, index: y.trunc_().add_(b),
+    "Tensor.sign_": lambda m, y, b, mask, index: y.sign_(),
+    "Tensor.erf_": lambda m, y, b, mask, index: y.erf_(),
+    "Tensor.expm1_": lambda m, y, b, mask, index: y.expm1_(),
+    "Tensor.tan_": lambda m, y, b, mask, index: y.clamp_(-1, 1).tan_(),
+    "Tensor.log2_": lambda m, y, b, mask, index: y.square_().add_(1).log2_(),
+    "Tensor.log10_": lambda m, y, b, mask, index: y.square_().add_(1).log10_(),
+    "Tensor.cumsum_": lambda m, y, b, mask, index: y.cumsum_(-1).cumsum_(dim=0),
+    "Tensor.cumprod_": lambda m, y, b, mask, index: y.cumprod_(-1),
+    "Tensor.remainder_": lambda m, y, b, mask, index: y.remainder_(0.7),
+    "Tensor.addmm_": lambda m, y, b, mask, index: y.addmm_(b, b.T @ b, beta=0.5, alpha=2) if y.dim() == 2 else y,
+    "Tensor.baddbmm_": lambda m, y, b, mask, index: (
+        y.baddbmm_(y.detach() * 2, (b.T @ b).expand(len(y), 4, 4)) if y.dim() == 3 else y
+    ),
+    "Tensor.sub_ alpha": lambda m, y, b, mask, index: y.sub_(b, alpha=0.5).subtract_(1),
+    "Tensor.div_ rounding_mode": lambda m, y, b, mask, index: y.div_(0.3, rounding_mode="trunc"),
+    "Tensor.multiply_": lambda m, y, b, mask, index: y.multiply_(2).divide_(3).negative_().true_divide_(b.detach() + 9),
+    "Tensor.unsqueeze_": lambda m, y, b, mask, index: y.unsqueeze_(1).mul_(2),
+    "Tensor.squeeze_": lambda m, y, b, mask, index: y.squeeze_().add_(b).unsqueeze_(0).squeeze_(0).mul_(2),
+    "Tensor.transpose_": lambda m, y, b, mask, index: y.transpose_(-1, -2).mul_(b.T).swapaxes_(0, 1),
+    "Tensor.t_": lambda m, y, b, mask, index: y.t_().add_(b.T) if y.dim() == 2 else y,
+    "a row of t_": lambda m, y, b, mask, index: (y.t_(), y[0].mul_(3), y)[-1] if y.dim() == 2 else y,
+    "a row unsqueeze_": lambda m, y, b, mask, index: (y.mul_(2), y[..., 1, :].unsqueeze_(-1).mul_(3), y)[-1],
     "+= *= -= /=": lambda m, y, b, mask, index: changed(y, b),
     "op: t[...] = v": lambda m, y, b, mask, index: put(y, ..., b),
     "X[~mask] = number": lambda m, y, b, mask, index: put(y, ~mask.expand(y.shape), 2.5),
@@ -146,3 +172,48 @@ def test_a_value_that_backward_needs_must_not_change(oracle, change):
             RuntimeError, match="modified by an inplace" if module is oracle else "changed in place afterwards, at"
         ):
             z.backward()
+
+
+def test_detach_in_place(agree):
+    """By Tensor.detach_ a state that is carried on is cut off from what came before."""
+
+    def f(m, x):
+        state, total = m.zeros_like(x), 0
+        for _ in range(3):
+            state.detach_()
+            state = (state + x).tanh()
+            total = total + state.sum()
+        return [total, state, x.detach_().requires_grad]
+
+    for shape in [(3,), (2, 3), (1, 1), (0,), (4, 1)]:
+        agree(f, np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+
+
+@pytest.mark.parametrize("name", ["floor_", "cumsum_", "unsqueeze_", "t_"])
+def test_a_leaf_that_wants_a_gradient_stays_as_it_is(name):
+    x = ours.ones(2, 3, requires_grad=True)
+    change = lambda: getattr(x, name)(*[0] * (name in ("cumsum_", "unsqueeze_")))
+    with pytest.raises(RuntimeError, match="a leaf that requires a gradient cannot be changed in place"):
+        change()
+    assert x.shape == (2, 3)
+    with ours.no_grad():
+        change()
+    assert x.requires_grad
+    assert x.is_leaf
+    (x * x).sum().backward()
+    assert x.grad.shape == x.shape
+
+
+def test_what_is_inside_the_graph_keeps_its_shape_outside_it():
+    y = ours.ones(2, requires_grad=True) * 2
+    with ours.no_grad(), pytest.raises(RuntimeError, match="unsqueeze_ outside the graph .*: detach.. first"):
+        y.unsqueeze_(0)
+
+
+def test_detach_in_place_keeps_watch_over_its_memory():
+    x = ours.ones(2, requires_grad=True)
+    h = x * 2
+    z = (h * h).sum()
+    h.detach_().add_(1)
+    with pytest.raises(RuntimeError, match="changed in place afterwards"):
+        z.backward()

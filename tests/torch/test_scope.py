@@ -395,3 +395,44 @@ def test_assert_close(oracle):
                 m.testing.assert_close(a, other)
         with pytest.raises(ValueError, match="rtol|atol"):
             m.testing.assert_close(a, a, rtol=1)
+
+
+@pytest.mark.parametrize(
+    "name,way",
+    [
+        ("quantile", "sort"),
+        ("nansum", r"nan_to_num\(\).sum"),
+        ("less_equal", "x > other"),
+        ("to_sparse", "dense here"),
+        ("resize_", r"x.reshape\(shape\)"),
+        ("index_put_", r"x\[index\] = values"),
+        ("logical_not_", r"x = x.logical_not\(...\)"),
+    ],
+)
+def test_a_method_that_a_tensor_does_not_have_says_what_to_take(name, way):
+    x = torch.ones(2)
+    assert not hasattr(x, name)
+    with pytest.raises(NotImplementedError, match=f"Tensor.{name} is not supported: .*{way}"):
+        getattr(x, name)
+
+
+def test_what_no_tensor_has_is_just_not_there():
+    x = torch.ones(2)
+    with pytest.raises(AttributeError, match=r"tinygrad_tf has no Tensor.unsqueze: .*COVERAGE") as raised:
+        x.unsqueze(0)
+    assert type(raised.value) is AttributeError  # of which Python says what the name may have been meant for
+    assert not hasattr(x, "_ipython_display_")
+    with pytest.raises(NotImplementedError, match="torch.quantile is not supported: x.sort"):
+        torch.quantile(x, 0.5)
+
+
+def test_every_way_leads_around_something_that_is_really_missing():
+    from tinygrad_tf.missing import WAYS
+
+    assert [name for name in WAYS if hasattr(torch.Tensor, name)] == []
+
+
+def test_the_ways_around_a_method_are_methods_of_pytorch(oracle):
+    from tinygrad_tf.missing import WAYS
+
+    assert [name for name in WAYS if not hasattr(oracle.Tensor, name)] == []

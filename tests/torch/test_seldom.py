@@ -42,6 +42,7 @@ TABLE = {
         "torch.clamp_max": lambda m, x: [m.clamp_max(x, 0.5), x.clamp_max(max=-0.5), (x * 1).clamp_max_(0.1)],
     },
     "floats": {
+        "torch.trunc": lambda m, x: [m.trunc(x), x.trunc(), x.floor(), m.ceil(x), x.round(decimals=1), m.round(x), x.sign()],
         "torch.lerp": lambda m, x: [m.lerp(x, x * 3, 0.25), x.lerp(end=x * 0 + 1, weight=m.tensor(0.75, dtype=x.dtype))],
         "Tensor.lerp_": lambda m, x: [(x * 2).lerp_(x, 0.1), m.zeros_like(x).lerp_(x.detach(), 0.5)],
         "torch.addcmul": lambda m, x: [

@@ -79,6 +79,12 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --attention linear --positions t5", ["--positions='t5' tells distances", "--attention='linear' has none"]),
     ("train --attention linear --positions none --window 8", ["--window=8 has no place in --attention='linear'"]),
     ("train --window 0", ["--window must be at least 1, not 0"]),
+    ("train --window 97", ["--window=97 has no effect: it is more than the context, --block-size=96"]),
+    ("train --optimizer adamw --muon-lr 0.1", ["--muon-lr=0.1 has no effect with --optimizer=adamw: leave it out, or take "
+                                               "--optimizer=muon"]),
+    ("train --preset baby --muon-momentum 0.5", ["--muon-momentum=0.5 has no effect with --optimizer=adamw"]),
+    ("train --positions learned --rope-base 5", ["--rope-base=5.0 has no effect with --positions=learned", "=rotary"]),
+    ("sample none --top-p 2", ["--top-p is a probability, at most 1, not 2.0"]),
     ("train --positions sinusoidal --n-embd 9 --n-head 3", ["sinusoidal", "--n-embd=9"]),
     ("train --lr fast", ["--lr"]),
     ("train --lr inf", ["--lr must be a finite number and at least 0"]),
@@ -125,7 +131,9 @@ def test_what_a_finished_run_refuses(trained, inside, options):
     assert_refused(inside("sample", "run", "--temperature", -1), "temperature")
     assert_refused(inside("sample", "run", "--top-k", 0), "top-k")
     assert_refused(inside("sample", "run", "--top-p", "nan"), "top-p must be at least 0, and from 1 on keeps every character")
-    assert inside("sample", "run", "--top-p", 2, "--tokens", 1).returncode == 0
+    greedy = inside("sample", "run", "--temperature", 0, "--top-k", 2, "--top-p", 1, "--tokens", 1)
+    assert greedy.returncode == 0
+    assert greedy.stderr == "--top-k and --top-p change nothing: --temperature 0 always takes the most probable character\n"
     assert_refused(inside("sample", "run", "--tokens", -1), "--tokens")
     content = (trained / CHECKPOINT).read_bytes()
     for damage in (b"", content[:-3], content[:100] + b"\xff" + content[101:], content[:-1] + bytes([content[-1] ^ 1])):

@@ -148,6 +148,7 @@ def test_what_cannot_go_on(inside, options, other, tmp_path):
     other.write_text("Émile " * 100, encoding="utf-8")
     told = one_line(inside(*start, "first", "--block-size", 8))
     assert "has characters that" in told and '"É" (U+00C9)' in told and "or train a new model" in told
+    assert "leave them out, go on from a model with a tokenizer, such as gpt2" in told
     assert "--init-from cannot change" in one_line(inside("train", "--resume", "first", "--init-from", "first"))
     assert "must be a run or a folder" in one_line(inside(*start, ""))
     assert not (tmp_path / "second").exists()

@@ -1,6 +1,7 @@
 """One run, one folder, one writer."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,17 @@ from tinygrad_tf.runfolder import CHECKPOINT, LOCK, RunError, checkpoint_in, loc
 
 def test_folders_are_counted(tmp_path):
     assert [next_folder("tiny", tmp_path / "runs").name for _ in range(3)] == ["tiny-1", "tiny-2", "tiny-3"]
+
+
+def test_a_folder_that_cannot_be_made_is_named_whole(tmp_path, monkeypatch):
+    def refuse(path, *args, **settings):
+        raise PermissionError(13, "Permission denied", "runs")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(type(tmp_path), "mkdir", refuse)
+    whole = re.escape(str(tmp_path / "runs" / "tiny-1"))
+    with pytest.raises(RunError, match=f"^cannot make {whole}, the folder of this run: Permission denied; --run names"):
+        next_folder("tiny")
 
 
 def test_what_a_new_run_may_start_in(tmp_path):

@@ -92,6 +92,20 @@ def test_CK_02_on_two_threads_that_share_each_batch(tmp_path, small, monkeypatch
     assert set(counts) == {2}
 
 
+def test_another_number_of_threads_is_told(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(training, "count", lambda: 2)
+    with pytest.raises(KeyboardInterrupt):
+        train(small(), tmp_path / "run", StopAfter(3))
+    told = "2 threads shared a batch before, 1 now: sums differ in the last digits, and dropout falls elsewhere"
+    for number, stop, lines in ((2, 5, []), (1, 7, [told]), (1, 9, [])):
+        monkeypatch.setattr(training, "count", lambda number=number: number)
+        display, said = StopAfter(stop), []
+        display.say = said.append
+        with pytest.raises(KeyboardInterrupt):
+            resume(tmp_path / "run", display)
+        assert [line for line in said if "shared" in line] == lines
+
+
 SHAPES = {
     **{kind: {"positions": kind} for kind in ("learned", "sinusoidal", "sinusoidal_halves", "t5", "alibi", "none")},
     "rotary in a window": {"window": 3}, "t5 in a window": {"positions": "t5", "window": 2},

@@ -11,7 +11,7 @@ from ..recompute import running_again
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .module import Module
+from .module import Module, of_its_own
 from .parameter import blank
 
 
@@ -77,6 +77,7 @@ class BatchNorm1d(Module):
         return f"{self.num_features}, momentum={self.momentum}"
 
 
+@of_its_own
 class BatchNorm2d(BatchNorm1d):
     """(N, C, H, W) -> the same   BatchNorm1d for pictures"""
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..tensor import Tensor
 from . import init
-from .module import Module
+from .module import Module, of_its_own
 from .parameter import blank
-from .recurrent import GRU, LSTM, RNN, State
+from .recurrent import GRU, LSTM, RNN, State, checked
 
 
 class Cell(Module):
@@ -43,11 +43,9 @@ class Cell(Module):
             raise ValueError(f"{type(self).__name__} takes inputs of shape (B, {self.input_size}), not {input.shape}")
         shape = (*input.shape[:-1], self.hidden_size)
         if hx is None:
-            hx = tuple(Tensor(np.zeros(shape, input.dtype)) for _ in range(self.states))
-        state = tuple(hx) if self.states > 1 or isinstance(hx, tuple) else (hx,)
-        if len(state) != self.states or any(s.shape != shape for s in state):
-            raise ValueError(f"{type(self).__name__} goes on from {self.states} of shape {shape}, not from "
-                             f"{', '.join(str(s.shape) for s in state)}")  # fmt: skip
+            start = tuple(Tensor(np.zeros(shape, input.dtype)) for _ in range(self.states))
+            hx = start if self.states > 1 else start[0]
+        state = checked(type(self).__name__, hx, self.states, shape)
         steps = self.layer._run(self, input.reshape(1, -1, self.input_size), tuple(s.reshape(-1, shape[-1]) for s in state), "")
         after = tuple(s.reshape(shape) for s in steps)
         return after if self.states > 1 else after[0]
@@ -64,12 +62,14 @@ class RNNCell(Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
 
+@of_its_own
 class LSTMCell(Cell):
     """One position of an LSTM: the state is (h, c); see `Cell`"""
 
     layer = LSTM
 
 
+@of_its_own
 class GRUCell(Cell):
     """One position of a GRU; see `Cell`"""
 

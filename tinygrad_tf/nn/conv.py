@@ -10,7 +10,7 @@ import numpy as np
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .module import Module
+from .module import Module, of_its_own
 from .parameter import blank
 
 
@@ -48,6 +48,7 @@ class Conv1d(Module):
         return f"stride={self.stride}, padding={self.padding}"
 
 
+@of_its_own
 class Conv2d(Conv1d):
     """(B, in, H, W) or (in, H, W) -> (B, out, H', W') or (out, H', W')   see `F.conv2d`; starts as Conv1d"""
 
@@ -58,7 +59,7 @@ class Conv2d(Conv1d):
 
 
 class MaxPool1d(Module):
-    """(..., C, T) -> (..., C, T')   see `F.max_pool1d`"""
+    """(B, C, T) or (C, T) -> (B, C, T')   see `F.max_pool1d`"""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
                  ceil_mode: bool = False):
@@ -72,15 +73,16 @@ class MaxPool1d(Module):
         return F.max_pool1d(x, *self.settings())
 
 
+@of_its_own
 class MaxPool2d(MaxPool1d):
-    """(..., C, H, W) -> (..., C, H', W')   see `F.max_pool2d`"""
+    """(B, C, H, W) or (C, H, W) -> (B, C, H', W')   see `F.max_pool2d`"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.max_pool2d(x, *self.settings())
 
 
 class AvgPool1d(Module):
-    """(..., C, T) -> (..., C, T')   see `F.avg_pool1d`"""
+    """(B, C, T) or (C, T) -> (B, C, T')   see `F.avg_pool1d`"""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True):
@@ -94,15 +96,16 @@ class AvgPool1d(Module):
         return F.avg_pool1d(x, *self.settings())
 
 
+@of_its_own
 class AvgPool2d(AvgPool1d):
-    """(..., C, H, W) -> (..., C, H', W')   see `F.avg_pool2d`"""
+    """(B, C, H, W) or (C, H, W) -> (B, C, H', W')   see `F.avg_pool2d`"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.avg_pool2d(x, *self.settings())
 
 
 class AdaptiveAvgPool1d(Module):
-    """(..., C, T) -> (..., C, output_size)   see `F.adaptive_avg_pool1d`"""
+    """(B, C, T) or (C, T) -> (B, C, output_size)   see `F.adaptive_avg_pool1d`"""
 
     def __init__(self, output_size: Any):
         self.output_size = output_size
@@ -111,8 +114,9 @@ class AdaptiveAvgPool1d(Module):
         return F.adaptive_avg_pool1d(x, self.output_size)
 
 
+@of_its_own
 class AdaptiveAvgPool2d(AdaptiveAvgPool1d):
-    """(..., C, H, W) -> (..., C, *output_size)   see `F.adaptive_avg_pool2d`"""
+    """(B, C, H, W) or (C, H, W) -> (B, C, *output_size)   see `F.adaptive_avg_pool2d`"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(x, self.output_size)

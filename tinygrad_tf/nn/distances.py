@@ -11,7 +11,7 @@ from .. import ops
 from ..dtypes import as_array
 from ..tensor import Tensor
 from .losses import Loss, check_reduction, reduced
-from .module import Module
+from .module import Module, of_its_own
 
 # ------------------------------------------------------------------------------------------------ numbers
 
@@ -49,6 +49,7 @@ def l1_loss(input: Tensor, target: Any, reduction: str = "mean") -> Tensor:
     return reduced(_off(input, target).abs(), reduction)
 
 
+@of_its_own
 class L1Loss(MSELoss):
     """(...), (...) -> ()   see `l1_loss`"""
 
@@ -165,6 +166,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Any, margin: flo
     return reduced((margin - target * (input1 - input2)).clamp(min=0), reduction)
 
 
+@of_its_own
 class MarginRankingLoss(CosineEmbeddingLoss):
     """(...), (...), (...) of 1 and -1 -> ()   see `margin_ranking_loss`"""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import fused, ops
-from ..dtypes import as_array, as_ids, between, check_ids, int64, uint8
+from ..dtypes import as_array, as_ids, between, int64, uint8
 from ..tensor import Tensor
 from .module import Module
 
@@ -130,9 +130,15 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
 
 
 def check_targets(target: np.ndarray, classes: int, ignore_index: int = -100) -> None:
-    """IndexError unless each is one of the classes, 0 ... classes - 1, or ignore_index."""
-    if target.dtype.kind not in "iu" or not between(target, classes):
-        check_ids(np.where(target == ignore_index, 0, target), classes)
+    """TypeError unless these are integers, IndexError unless each is one of 0 ... classes - 1, or ignore_index."""
+    if target.dtype.kind not in "iu":
+        raise TypeError(f"targets are ids of classes or floats as the logits are, not {target.dtype} of {target.shape}")
+    if not between(target, classes):
+        bad = np.argwhere((target != ignore_index) & ((target < 0) | (target >= classes)))
+        if len(bad):
+            place = tuple(map(int, bad[0]))
+            raise IndexError(f"target {target[place]} at position {place} is none of {classes} classes (0 to {classes - 1}) "
+                             f"and not ignore_index, {ignore_index}")  # fmt: skip
 
 
 class CrossEntropyLoss(Loss):

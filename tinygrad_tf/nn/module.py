@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,16 @@ from ..engine import Scope, mark_written, state
 from ..tensor import RemovableHandle, Tensor
 from .parameter import Parameter, Uninitialized
 from .summary import table
+
+
+def of_its_own(cls: type) -> type:
+    """The class, with the `__init__` that it inherits under its own name, which an error about the arguments then says."""
+    inherited: Any = cls.__init__  # type: ignore[misc]
+    own = FunctionType(inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__)
+    own.__kwdefaults__, own.__annotations__ = inherited.__kwdefaults__, inherited.__annotations__
+    own.__qualname__ = f"{cls.__name__}.__init__"
+    cls.__init__ = own  # type: ignore[misc]
+    return cls
 
 
 class Unfit(namedtuple("Unfit", "missing_keys unexpected_keys")):
@@ -34,6 +45,7 @@ class Module:
     training: bool = True
     _label: str = ""  # the name under which the parent holds this module; part of the path in errors and drawings
     _hooks: dict[str, list] | None = None  # what is called before and after `forward`
+    hooked = 0  # how many hooks modules have been given so far, all of them together
     _buffers: dict[str, bool] = {}  # noqa: RUF012  replaced, never changed: buffer name -> whether it is saved
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,6 +108,7 @@ class Module:
         return self._add_hook("before", hook)
 
     def _add_hook(self, when: str, hook: Callable) -> RemovableHandle:
+        Module.hooked += 1
         hooks = self.__dict__.setdefault("_hooks", {"before": [], "after": []})
         hooks[when].append(hook)
 
@@ -139,7 +152,8 @@ class Module:
                 continue
             seen.add(id(module))
             yield path, module
-            stack.extend((f"{path}.{name}" if path else name, child) for name, child in reversed(list(module.named_children())))
+            children = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
+            stack.extend(reversed(children))
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())

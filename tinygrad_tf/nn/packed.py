@@ -57,12 +57,14 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
 
     enforce_sorted=False sorts the texts; what comes from a recurrent layer or from `pad_packed_sequence` is in their order.
     """
-    x, count = input.transpose(0, 1) if batch_first else input, as_array(lengths)
-    if count.shape != x.shape[1:2] or not count.size or count.min() < 1 or count.max() > x.shape[0]:
-        raise RuntimeError(f"{x.shape[1]} texts of at most {x.shape[0]} positions need lengths from 1 on: {count.tolist()}")
+    x, count = input.transpose(0, 1) if batch_first and input.ndim > 1 else input, as_array(lengths)
+    if x.ndim < 2 or count.shape != x.shape[1:2] or not count.size or count.min() < 1 or count.max() > x.shape[0]:
+        axes = "(B, T, ...)" if batch_first else "(T, B, ...)"
+        raise RuntimeError(f"pack_padded_sequence: an input {axes} of shape {input.shape} takes B lengths from 1 to T, not "
+                           f"{count.tolist()}; batch_first says which of the axes is B")  # fmt: skip
     order = np.argsort(-count, kind="stable")
     if enforce_sorted and (np.diff(count) > 0).any():
-        raise RuntimeError("the texts are not sorted by length, the longest first: enforce_sorted=False sorts them")
+        raise RuntimeError(f"pack_padded_sequence: lengths {count.tolist()} do not fall: enforce_sorted=False sorts the texts")
     sizes = (count[:, None] > np.arange(count.max())).sum(0)
     indices = (None, None) if enforce_sorted else (Tensor(order), Tensor(np.argsort(order)))
     packed = PackedSequence(x, Tensor(sizes), *indices)

@@ -18,11 +18,23 @@ from ..recurrence import lstm
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .module import Module
+from .module import Module, of_its_own
 from .packed import PackedSequence
 from .parameter import blank
 
 State = tuple[Tensor, ...]  # what one position hands to the next: h (B, H), for the LSTM also c (B, H)
+
+
+def checked(name: str, hx: Any, states: int, shape: tuple[int, ...]) -> State:
+    """The state that a layer of this name was given, as a tuple: for the LSTM it has to be one, (h, c)."""
+    if isinstance(hx, (tuple, list)) != (states > 1):
+        wanted = f"a tuple (h, c) of shape {shape} each" if states > 1 else f"a tensor h of shape {shape}"
+        raise TypeError(f"{name} takes as its state {wanted}, not a {type(hx).__name__}")
+    given = tuple(hx) if states > 1 else (hx,)
+    if len(given) != states or any(s.shape != shape for s in given):
+        raise ValueError(f"{name} takes as its state {'h and c' if states > 1 else 'h'} of shape {shape}, not of "
+                         f"{', '.join(str(s.shape) for s in given)}")  # fmt: skip
+    return given
 
 
 class Recurrent(Module):
@@ -76,7 +88,8 @@ class Recurrent(Module):
         if not isinstance(input, Tensor):
             raise TypeError(f"{type(self).__name__} takes a tensor, not a {type(input).__name__}: pad texts to one length")
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
-            raise ValueError(f"{type(self).__name__} takes inputs of shape (T, B, {self.input_size}), not {input.shape}")
+            wanted = f"({'B, T' if self.batch_first else 'T, B'}, {self.input_size})"
+            raise ValueError(f"{type(self).__name__} takes inputs of shape {wanted}, not {input.shape}")
         alone = input.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         if not x.shape[0]:
@@ -127,11 +140,7 @@ class Recurrent(Module):
         shape = (self.num_layers * len(self._directions()), x.shape[1], self.hidden_size)
         if hx is None:
             return tuple(Tensor(np.zeros(shape, x.dtype)) for _ in range(self.states))
-        given = tuple(hx) if self.states > 1 else (hx,)
-        wanted = (shape[0], shape[2]) if alone else shape
-        if len(given) != self.states or any(s.shape != wanted for s in given):
-            shapes = ", ".join(str(s.shape) for s in given)
-            raise ValueError(f"{type(self).__name__} starts from {self.states} of shape {wanted}, not from {shapes}")
+        given = checked(type(self).__name__, hx, self.states, (shape[0], shape[2]) if alone else shape)
         return tuple(s.unsqueeze(1) for s in given) if alone else given
 
     def _run(self, x: Tensor, state: State, end: str) -> State:
@@ -178,6 +187,7 @@ class RNN(Recurrent):
         return (h.tanh() if self.nonlinearity == "tanh" else h.relu(),)
 
 
+@of_its_own
 class LSTM(Recurrent):
     """c' = f c + i g;  h' = o tanh(c'), gates i, f, o = sigmoid and g = tanh of their parts of W_ih x + b_ih + W_hh h + b_hh
     (Hochreiter and Schmidhuber 1997; Gers et al. 2000). The state is (h, c); see `Recurrent`
@@ -192,6 +202,7 @@ class LSTM(Recurrent):
         return both[..., :H], both[..., H:]
 
 
+@of_its_own
 class GRU(Recurrent):
     """h' = (1 - z) n + z h with n = tanh(W_in x + b_in + r (W_hn h + b_hn)), gates r, z = sigmoid of their parts of W_ih x +
     b_ih + W_hh h + b_hh (Cho et al. 2014); see `Recurrent`

@@ -56,6 +56,14 @@ def _padded(x: Tensor, padding: list[tuple[int, int]], value: float = 0.0) -> Te
     return pad(x, [n for pair in reversed(padding) for n in pair], value=value) if any(map(any, padding)) else x
 
 
+def _check(name: str, x: Tensor, n: int) -> None:
+    """Refuse all but (B, C, and n axes of positions), or that without B, of floats; max_pool2d takes whole numbers too."""
+    if x.ndim not in (n + 1, n + 2):
+        raise ValueError(f"{name} takes inputs of shape (B, C, {'T' if n == 1 else 'H, W'}), or without B, not {x.shape}")
+    if name != "max_pool2d" or x.dtype.kind == "b":
+        x._floats(name)
+
+
 # ------------------------------------------------------------------------------------------------ convolution
 
 
@@ -81,6 +89,8 @@ def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
     out, channels, kernel = weight.shape[0], weight.shape[1] * groups, weight.shape[2:]
     if x.ndim not in (n + 1, n + 2) or x.shape[-n - 1] != channels:
         raise ValueError(f"conv{n}d takes inputs of shape (B, {channels}, {'T' if n == 1 else 'H, W'}), not {x.shape}")
+    if x.dtype != weight.dtype:
+        raise TypeError(f"conv{n}d: an input of dtype {x.dtype} and weights of dtype {weight.dtype}: .to(dtype) converts")
     if x.ndim == n + 1:
         return _convolved(x.unsqueeze(0), weight, bias, stride, padding, dilation, groups, n).squeeze(0)
     stride, dilation = _each(stride, n), _each(dilation, n)
@@ -103,13 +113,13 @@ def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
 
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
-    """(..., C, T) -> (..., C, T')   the largest of kernel_size positions, `stride` apart (kernel_size if None)"""
+    """(B, C, T) or (C, T) -> (B, C, T')   the largest of kernel_size positions, `stride` apart (kernel_size if None)"""
     return _max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 1)
 
 
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
-    """(..., C, H, W) -> (..., C, H', W')   as `max_pool1d`, over two axes"""
+    """(B, C, H, W) or (C, H, W) -> (B, C, H', W')   as `max_pool1d`, over two axes"""
     return _max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, 2)
 
 
@@ -117,13 +127,14 @@ def _max_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, 
               n: int) -> Tensor:
     if return_indices:
         raise NotImplementedError("return_indices is not here: max(dim) of what Tensor.unfold cuts gives places too")
+    _check(f"max_pool{n}d", x, n)
     x, kernel, stride = _pooled(x, kernel, stride, padding, ceil_mode, n, -math.inf)
     return stack(_windows(x, kernel, stride, _each(dilation, n))).max(0).values
 
 
 def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Tensor:
-    """(..., C, T) -> (..., C, T')   the mean of kernel_size positions, `stride` apart (kernel_size if None)
+    """(B, C, T) or (C, T) -> (B, C, T')   the mean of kernel_size positions, `stride` apart (kernel_size if None)
 
     count_include_pad: the zeros beyond the ends count as numbers.
     """
@@ -132,11 +143,12 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Tensor:
-    """(..., C, H, W) -> (..., C, H', W')   as `avg_pool1d`, over two axes"""
+    """(B, C, H, W) or (C, H, W) -> (B, C, H', W')   as `avg_pool1d`, over two axes"""
     return _avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, 2)
 
 
 def _avg_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, n: int) -> Tensor:
+    _check(f"avg_pool{n}d", x, n)
     padded, sizes, steps = _pooled(x, kernel, stride, padding, ceil_mode, n, 0.0)
     total = stack(_windows(padded, sizes, steps, (1,) * n)).sum(0)
     if count_include_pad:
@@ -158,16 +170,17 @@ def _pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, 
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """(..., C, T) -> (..., C, output_size)   means over parts of nearly one size"""
+    """(B, C, T) or (C, T) -> (B, C, output_size)   means over parts of nearly one size"""
     return _adaptive(input, _each(output_size, 1))
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """(..., C, H, W) -> (..., C, *output_size)   means over parts of nearly one size; None keeps an axis as it is"""
+    """(B, C, H, W) or (C, H, W) -> (B, C, *output_size)   means over parts of nearly one size; None keeps an axis as it is"""
     return _adaptive(input, _each(output_size, 2))
 
 
 def _adaptive(x: Tensor, sizes: tuple[int | None, ...]) -> Tensor:
+    _check(f"adaptive_avg_pool{len(sizes)}d", x, len(sizes))
     for dim, parts in zip(range(-len(sizes), 0), sizes, strict=True):
         size = x.shape[dim]
         if parts is not None and parts != size:

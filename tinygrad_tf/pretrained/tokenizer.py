@@ -134,7 +134,8 @@ def _package() -> Any:
     try:
         return import_module("tokenizers")  # by name: an extra, which the rest of the package must not need
     except ImportError:
-        raise PretrainedError("a tokenizer needs the package tokenizers: pip install 'tinygrad_tf[pretrained]'") from None
+        raise PretrainedError("a tokenizer needs the package tokenizers: pip install tokenizers, "
+                              "or pip install -e '.[pretrained]' in a clone") from None
 
 
 def _parsed(text: str, where: str) -> Any:

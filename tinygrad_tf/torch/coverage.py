@@ -31,7 +31,10 @@ GENERAL = """
 - Booleans count as 0 and 1 in `abs`, `relu`, `floor`, `argmax` and `@`, where PyTorch raises.
 - `x.requires_grad = True` on a tensor of integers is refused at backward, `requires_grad_()` at once.
 - Random streams are NumPy's: a seed gives the same numbers again, but not PyTorch's.
-- A shape is a tuple, a dtype is NumPy's, and so they print: (2, 3), float32. `x.size()` is `x.shape`.
+- A shape is a tuple, a dtype is NumPy's, and so they print: (2, 3), float32. `x.size()` is `x.shape`; for `x.shape.numel()`
+  take `x.numel()`, for that of a part of it `math.prod(x.shape[1:])`.
+- `optimizer.state` is there to be looked at, and moments to be changed in place; an optimizer with a `step()` of its own keeps
+  there what it likes.
 - A tensor prints as in PyTorch, but for the names in dtype=float64 and grad_fn=<mul>.
 - A module may leave out `super().__init__()`.
 - An integer that a dtype cannot hold is an OverflowError; PyTorch wraps it around.
@@ -86,10 +89,11 @@ DIFFERENCES = {
     "torch.Tensor": "a class to ask about and a constructor; what it makes is a Tensor of the engine",
     "nn.Conv1d": "padding_mode is zeros",
     "nn.Conv2d": "padding_mode is zeros",
-    "nn.MaxPool1d": "no ceil_mode, no return_indices",
-    "nn.MaxPool2d": "no ceil_mode, no return_indices",
-    "nn.AvgPool1d": "no ceil_mode",
-    "nn.AvgPool2d": "no ceil_mode",
+    **{f"{name}{n}d": "ceil_mode and return_indices are not here" for name in ("nn.MaxPool", "F.max_pool") for n in (1, 2)},
+    **{f"{name}{n}d": "ceil_mode is not here, nor whole numbers" for name in ("nn.AvgPool", "F.avg_pool") for n in (1, 2)},
+    "nn.LSTM": "proj_size is not here",
+    "nn.GRU": "proj_size is not here, as in PyTorch",
+    "Tensor.detach_": "of a view too",
     "nn.EmbeddingBag": "sums and means; no max_norm and no scale_grad_by_freq; sparse changes nothing",
     "F.embedding_bag": "sums and means; no max_norm and no scale_grad_by_freq; sparse changes nothing",
     "torch.meshgrid": "without a warning where indexing is left out",

@@ -42,7 +42,7 @@ METHODS = """
     mean median min minimum mm mode moveaxis movedim mul multiply mv nan_to_num narrow ne neg negative nonzero norm numel
     outer permute pow prod ravel reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter scatter_add
     select sigmoid sign sin softmax sort split sqrt square squeeze std sub subtract sum swapaxes t take tan tanh tile topk
-    trace transpose tril triu true_divide unbind unflatten unique unsqueeze var
+    trace transpose tril triu true_divide trunc unbind unflatten unique unsqueeze var
 """.split()  # noqa: SIM905
 OWN_VALUE = ("addcdiv", "addcmul", "index_fill", "masked_fill", "scatter")  # those whose `value` is no second operand
 Histogram = namedtuple("Histogram", "hist bin_edges")

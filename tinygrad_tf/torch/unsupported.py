@@ -7,9 +7,8 @@ from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-
-class Unsupported(NotImplementedError, AttributeError):
-    """Not implemented, and for `hasattr` not there either."""
+from ..missing import WAYS as OF_TENSORS
+from ..missing import Unsupported, not_here, unsupported
 
 
 class UnsupportedImport(NotImplementedError, ImportError):
@@ -66,22 +65,19 @@ WAYS = {
 }  # fmt: skip
 
 
-def unsupported(name: str, way: str) -> Unsupported:
-    return Unsupported(f"{name} is not supported: {way}")
-
-
-def _missing(module: str, name: str) -> str:
-    return f"tinygrad_tf has no {module}.{name}: tinygrad_tf/torch/COVERAGE.md lists the names that are here"
+def _way(module: str, name: str) -> str | None:
+    """How to do without; a function of `torch` is a method of the tensor x."""
+    return WAYS.get(module, {}).get(name) or (OF_TENSORS.get(name) if module == "torch" else None)
 
 
 def lookup(module: str) -> Callable[[str], Any]:
     """A module's `__getattr__`: what is asked for and not there is either out of scope, or just not there."""
 
     def get(name: str) -> Any:
-        way = WAYS.get(module, {}).get(name)
+        way = _way(module, name)
         if way is not None:
             raise unsupported(f"{module}.{name}", way)
-        raise Unsupported(_missing(module, name))
+        raise Unsupported(not_here(f"{module}.{name}"))
 
     return get
 
@@ -95,8 +91,8 @@ class Refusing(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
         if fullname.startswith(f"{__package__}."):
             module, _, name = fullname.removeprefix(f"{__package__.rpartition('.')[0]}.").rpartition(".")
-            way = PROCESSES if module == "torch.distributed" else WAYS.get(module, {}).get(name)
-            raise UnsupportedImport(f"{module}.{name} is not supported: {way}" if way else _missing(module, name))
+            way = PROCESSES if module == "torch.distributed" else _way(module, name)
+            raise UnsupportedImport(f"{module}.{name} is not supported: {way}" if way else not_here(f"{module}.{name}"))
 
 
 if not any(isinstance(finder, Refusing) for finder in sys.meta_path):
