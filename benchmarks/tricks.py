@@ -116,7 +116,7 @@ def flat_adamw(size: str) -> tuple[Way, Way]:
         return [_numbers(ends[-1]), _numbers(ends[-1]), np.zeros(ends[-1], np.float32), np.zeros(ends[-1], np.float32)]
 
     def update(p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray) -> None:
-        for piece in range(0, p.size, 1 << 16):  # numbers that stay in the cache, as in the engine
+        for piece in range(0, p.size, 1 << 16):  # numbers that stay in the cache
             p1, g1, m1, v1 = (a[piece : piece + (1 << 16)] for a in (p, g, m, v))
             p1 *= 0.9999
             m1 *= 0.9

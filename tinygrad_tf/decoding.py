@@ -1,7 +1,7 @@
 """One token through a whole decoder: the transformer at a single position, in plain NumPy, from the token to the logits.
 
 Around one token the Python of the layers takes several times as long as their arithmetic. Here is nothing but arithmetic, in
-the order of `models/decoder.py`: no tape and no calls of modules, only the arrays of their parameters and of the cache.
+the order of `models/decoder.py`: no tape and no calls of layers, only the arrays of their parameters and of the cache.
 
 In the shapes "..." is B texts side by side, or nothing where there is one alone: NumPy is faster where nothing is broadcast.
 """

@@ -6,7 +6,6 @@ every token; then each position of the window stands somewhere else and rests on
 was kept is valid any more, and the whole window is computed again for every token.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,10 +89,9 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
 
 def _chosen(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None, generators: list) -> list[int]:
     """logits (B, V) -> B tokens, the same with settings that have been checked"""
-    flat = logits.reshape(-1)
-    if not math.isfinite(flat.dot(flat)):  # the quickest look at them all, which large ones do not pass either
-        for i, bad in np.argwhere(~np.isfinite(logits))[:1]:
-            raise ValueError(f"the logits are not finite: {logits[i, bad]} for token {bad}")
+    if np.count_nonzero(np.isfinite(logits)) < logits.size:
+        i, bad = np.argwhere(~np.isfinite(logits))[0]
+        raise ValueError(f"the logits are not finite: {logits[i, bad]} for token {bad}")
     if temperature == 0:
         return logits.argmax(1).tolist()
     tokens = []
@@ -131,7 +129,7 @@ def whole_numbers(ids: Any, what: str) -> np.ndarray:
 def check_decodes(model: Any, who: str) -> None:
     """Raises TypeError for a model that does not say what comes next, or only together with a source."""
     function = getattr(model, "forward", model.__call__)
-    takes = _arguments(getattr(function, "__func__", function))
+    takes = _arguments(function.__func__) if hasattr(function, "__func__") else signature(function).parameters
     if "cache" not in takes:
         raise TypeError(f"{who} needs a Decoder, not {type(model).__name__}"
                         + ("; translate.Reader(model, sources) is one" if "source" in takes else ""))  # fmt: skip

@@ -53,11 +53,14 @@ def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
     replaying = state.replaying and len(x) % shares == 0  # which records a model for one shape
 
     def share(i: int) -> tuple[float, list[Any], Any]:
-        state.replaying = replaying  # a thread has a state of its own
-        with apart(i) as copies:
-            loss = _loss(model, xs[i], ys[i], number)
-            found = leaf_gradients(loss)
-            return loss.item(), [found.get(p) for p in parameters], copies
+        before, state.replaying = state.replaying, replaying  # a thread has a state of its own
+        try:
+            with apart(i) as copies:
+                loss = _loss(model, xs[i], ys[i], number)
+                found = leaf_gradients(loss)
+                return loss.item(), [found.get(p) for p in parameters], copies
+        finally:
+            state.replaying = before
 
     xs, ys = np.array_split(x, shares), np.array_split(y, shares)
     losses, gradients, copies = zip(*on_threads(share, range(shares)), strict=True)

@@ -121,7 +121,9 @@ def tanh(x):
 @op
 def sigmoid(x):
     """(...) -> (...)   y = 1 / (1 + e ** -x), written so that nothing overflows and a y near 0 keeps its digits"""
-    y = np.exp(np.minimum(x, 0)) / (1 + np.exp(np.abs(x) * -1.0))  # not -np.abs(x): of bytes that is positive
+    if x.dtype.kind == "u":
+        x = x.astype(np.float32)  # the negative of a byte is no byte
+    y = np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
     return y, (lambda g: g * (y * (1 - y)),)
 
 

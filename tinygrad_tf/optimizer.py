@@ -24,7 +24,7 @@ from .tensor import Tensor
 from .threads import in_parts
 
 array_of = attrgetter("array")
-PIECE = 1 << 18  # elements updated at a time: few enough for the caches, many enough that threads seldom wait for Python
+PIECE = 1 << 18  # elements updated at a time: longer pieces are fewer calls, and at each a thread may have to wait for Python
 
 
 class Flat:
@@ -125,7 +125,7 @@ class Optimizer:
             raise ValueError("the optimizer got no parameters")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         self.defaults = defaults
-        own = type(self).step is not Optimizer.step and not self.moments
+        own = type(self).step is not Optimizer.step and type(self).update is Optimizer.update and not self.moments
         self._own: dict[Tensor, dict[str, Any]] | None = defaultdict(dict) if own else None
         self.param_groups: list[dict[str, Any]] = []
         self._flat: list[Flat | None] = []
@@ -210,7 +210,7 @@ class Optimizer:
     def state(self) -> Mapping[Tensor, dict[str, Any]]:
         """{parameter: {"step", moments ...}} for those that have been stepped; the tensors share memory with what step() uses.
 
-        An optimizer of your own, with a step() of its own and no `moments`, keeps here for each parameter what it likes.
+        An optimizer of your own, with a step() of its own in place of an `update`, keeps here for each parameter what it likes.
         """
         if self._own is not None:
             return self._own

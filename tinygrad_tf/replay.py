@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import chain
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,6 @@ from . import fused, ops
 from .engine import FLOAT32, Node, Traced, _Switch, history, op, state, unbroadcast
 from .lines import PACKAGE
 
-wants = attrgetter("requires_grad")
 LARGE = 1 << 18  # numbers in one value from which on arithmetic takes most of the time, and memory is freed earlier by the tape
 
 
@@ -119,12 +118,12 @@ class Recorded:
         )
 
     def holds(self, given: tuple[np.ndarray, ...]) -> bool:
-        """Whether these arrays are like those, and the module's parts have every attribute that they had: hooks and all."""
+        """Whether these arrays and the weights are like those, and the module's parts have every attribute that they had."""
         return (
             kinds(given) == self.kinds
             and sum(map(len, self.inside)) == len(self.attributes)
             and all(map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes))
-            and all(map(wants, self.weights))
+            and all(weight.requires_grad and weight.array.dtype == FLOAT32 for weight in self.weights)
         )
 
 
@@ -140,8 +139,8 @@ def kinds(given: tuple[np.ndarray, ...]) -> list[tuple]:
 
 
 def _divided(settings: dict[str, Any], given: tuple[np.ndarray, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that stay, and which of the given arrays the others show, all of it, with their shapes."""
-    live = {name: (i, a.shape) for name, a in settings.items() if isinstance(a, np.ndarray)
+    """The settings that stay, and which of the given arrays the others show, all of it in its order, with their shapes."""
+    live = {name: (i, a.shape) for name, a in settings.items() if isinstance(a, np.ndarray) and a.flags.c_contiguous
             for i, b in enumerate(given) if a.size == b.size and a.dtype == b.dtype and np.shares_memory(a, b)}  # fmt: skip
     return {name: setting for name, setting in settings.items() if name not in live}, live
 

@@ -39,7 +39,7 @@ def normal_below(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def _tanh(x: np.ndarray, y: np.ndarray) -> None:
-    square = np.abs(x)
+    square = np.asarray(np.abs(x))  # NumPy makes a number of an array without axes
     np.minimum(square, FAR, out=square)
     square *= square
     np.multiply(square, COEFFICIENTS[-1], out=y)

@@ -72,17 +72,17 @@ class Steps:
 
     def __init__(self, model: Any, modules: list[Any], parameters: list[Any]):
         self.model, self.blocks, self.inside = model, tuple(model.blocks), [vars(module) for module in modules]
-        self.hooked, self.loops = nn.Module.hooked, Loops.of(model, parameters)
+        self.hooked, self.loops = nn.Module._hooked, Loops.of(model, parameters)
 
     def hold(self) -> bool:
-        """Whether still no module has hooks, the arrays of its parameters are the same, and nobody watches the ops.
+        """Whether still no module has hooks, nobody watches the ops, and the arrays that the loops were told of are in use.
 
         What else is changed between two tokens, as another module in the place of one, counts from the next generation on.
         """
         return (
             state.observer is None
             and not state.composed
-            and (nn.Module.hooked == self.hooked or not any(map(contains, self.inside, repeat("_hooks"))))
+            and (nn.Module._hooked == self.hooked or not any(map(contains, self.inside, repeat("_hooks"))))
             and (self.loops is None or self.loops.hold())
         )
 

@@ -40,9 +40,9 @@ def test_IX_04_a_bad_target_too_among_ignored_ones():
     with pytest.raises(IndexError, match=r"7 at position"):
         Decoder(DecoderConfig(5, 4, 1, 1, n_embd=4)).loss(np.array([[0, 1]]), np.array([[1, 7]]))
     for loss in (F.cross_entropy, F.nll_loss):
-        with pytest.raises(IndexError, match=r"3 at position \(2,\).*3 rows"):
+        with pytest.raises(IndexError, match=r"target 3 at position \(2,\) is none of 3 classes"):
             loss(ones(3, 3), tensor([-100, 0, 3]))
         with pytest.raises(IndexError, match=r"7 at position \(1, 0\)"):
             loss(ones(2, 3, 2), tensor([[0, -100], [7, 0]]))
-        with pytest.raises(TypeError, match="integers"):
+        with pytest.raises(TypeError, match="ids of classes"):
             loss(ones(1, 3), np.array([1.0]))

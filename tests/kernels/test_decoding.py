@@ -203,6 +203,22 @@ class Mine(nn.FeedForward):
     pass
 
 
+class Adapted(nn.Module):
+    """A layer with something beside it, as in LoRA: no weight of its own."""
+
+    def __init__(self, inner):
+        self.inner, self.beside = inner, nn.Linear(inner.in_features, inner.out_features)
+
+    def forward(self, x):
+        return self.inner(x) + self.beside(x)
+
+
+def test_a_layer_in_another_one_s_place_runs(counted):
+    model = made()
+    model.blocks[0].attn.q_proj = Adapted(model.blocks[0].attn.q_proj)
+    assert written(model, [1]) == written(model, [1], cache=False) and not counted.n
+
+
 def test_a_class_or_a_forward_of_the_user_s_own_runs():
     model = made()
     model.blocks[1].ffn = Mine(32, 128)

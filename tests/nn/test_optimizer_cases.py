@@ -136,6 +136,27 @@ def test_an_optimizer_of_ones_own_keeps_its_state_and_it_is_saved():
     assert runs[0] == runs[1]
 
 
+class Fading(optim.Optimizer):
+    """One with an `update` keeps its count of steps, though it has a step() of its own as well."""
+
+    def step(self, closure=None):
+        return super().step(closure)
+
+    def update(self, group, step, p, g):
+        p -= group["lr"] / step * g
+
+
+def test_an_update_of_ones_own_keeps_its_count():
+    p = nn.Parameter([1.0])
+    optimizers = [Fading([p], {"lr": 0.1}) for _ in range(2)]
+    for optimizer in optimizers:
+        p.grad = Tensor([1.0])
+        optimizer.step()
+        assert optimizer.state[p]["step"] == optimizer.state_dict()["state"][0]["step"]
+        optimizers[1].load_state_dict(optimizer.state_dict())
+    assert optimizers[1].state[p]["step"] == 2
+
+
 def test_the_state_of_each_parameter_can_be_looked_at():
     p, q = nn.Parameter([1.0, 2.0]), nn.Parameter([3.0])
     optimizer = optim.AdamW([p, q])

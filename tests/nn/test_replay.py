@@ -112,6 +112,23 @@ def test_ids_out_of_bounds_are_refused_at_every_step(ids, targets):
             model.loss(np.full((2, 12), ids), np.full((2, 12), targets))
 
 
+@pytest.mark.parametrize("head", [nn.Linear(16, 3), nn.Linear(16, 40), nn.Sequential(nn.Linear(16, 3))], ids=repr)
+def test_a_head_of_another_size_or_kind(head):
+    model, plain = built(), built()
+    model.lm_head = plain.lm_head = head
+    with replaying():
+        losses = [model.loss(IDS[0], IDS[1] % 3).item() for _ in range(3)]
+    assert losses == [plain.loss(IDS[0], IDS[1] % 3).item()] * 3
+
+
+def test_angles_have_the_dtype_of_the_weights():
+    plain, model = built("modern"), built("modern")
+    with replaying():
+        for _ in range(2):
+            model.loss(IDS[0], IDS[1])
+        assert model.double().loss(IDS[0], IDS[1]).item() == plain.double().loss(IDS[0], IDS[1]).item()
+
+
 def test_targets_that_do_not_count():
     targets = np.where(IDS[1] > 11, -100, IDS[1])
     plain, model = built(), built()

@@ -87,7 +87,8 @@ def test_sequences_are_packed_and_unpacked(oracle, lengths):
 
 
 @pytest.mark.parametrize("lengths, words", [
-    ([1, 2], "enforce_sorted=False"), ([2, 0], "from 1 on"), ([4, 1], "at most 3"), ([2], "2 texts"),
+    ([1, 2], "enforce_sorted=False"), ([2, 0], r"from 1 to T, not \[2, 0\]"), ([4, 1], r"from 1 to T, not \[4, 1\]"),
+    ([2], "takes B lengths"),
 ])  # fmt: skip
 def test_what_is_no_packed_sequence_is_refused(lengths, words):
     from tinygrad_tf.nn.packed import pack_padded_sequence, pad_packed_sequence

@@ -6,6 +6,7 @@ import pytest
 from tests.several_threads import parts as on
 from tinygrad_tf import Tensor, manual_seed, replay
 from tinygrad_tf.data import IGNORE
+from tinygrad_tf.engine import state
 from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
@@ -61,6 +62,7 @@ def test_shares_of_one_shape_are_replayed_on_every_thread(batch, again, monkeypa
             for _ in range(3):
                 for a, b in zip(step(), recorded, strict=True):
                     np.testing.assert_array_equal(a, b)
+                assert state.replaying
     assert (len(shares) >= 4) == again  # in the second step and the third, by both
 
 

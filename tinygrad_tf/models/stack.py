@@ -143,7 +143,8 @@ class Transformer(nn.Module):
 
     def _layer_caches(self, branch: str, batch: int, size: int) -> list[Any]:
         layers = [getattr(block, branch) for block in self.blocks]
-        return [layer.new_cache(batch, layer.q_proj.weight.dtype, size=size) for layer in layers]
+        dtype = next(layers[0].parameters()).dtype  # those of one layer are found sooner than those of the model
+        return [layer.new_cache(batch, dtype, size=size) for layer in layers]
 
 
 def _check_length(tokens: int, start: int, size: int) -> None:

@@ -45,7 +45,7 @@ class Module:
     training: bool = True
     _label: str = ""  # the name under which the parent holds this module; part of the path in errors and drawings
     _hooks: dict[str, list] | None = None  # what is called before and after `forward`
-    hooked = 0  # how many hooks modules have been given so far, all of them together
+    _hooked = 0  # how many hooks modules have been given so far, all of them together
     _buffers: dict[str, bool] = {}  # noqa: RUF012  replaced, never changed: buffer name -> whether it is saved
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ class Module:
         return self._add_hook("before", hook)
 
     def _add_hook(self, when: str, hook: Callable) -> RemovableHandle:
-        Module.hooked += 1
+        Module._hooked += 1
         hooks = self.__dict__.setdefault("_hooks", {"before": [], "after": []})
         hooks[when].append(hook)
 

@@ -59,7 +59,7 @@ def standing(start: Any, n: int) -> np.ndarray:
 @lru_cache(64)
 def _from(start: int, n: int) -> np.ndarray:
     positions = np.maximum(np.arange(start, start + n), 0)
-    positions.flags.writeable = False  # whoever meets it again may rely on it
+    positions.flags.writeable = False  # all who ask get this one array, and `replay` takes it for fixed
     return positions
 
 
