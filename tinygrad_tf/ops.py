@@ -121,8 +121,8 @@ def tanh(x):
 @op
 def sigmoid(x):
     """(...) -> (...)   y = 1 / (1 + e ** -x), written so that nothing overflows and a y near 0 keeps its digits"""
-    if x.dtype.kind == "u":
-        x = x.astype(np.float32)  # the negative of a byte is no byte
+    if x.dtype.kind in "bu":
+        x = x.astype(np.float32)  # neither bytes nor booleans have negatives
     y = np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
     return y, (lambda g: g * (y * (1 - y)),)
 
