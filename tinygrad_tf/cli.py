@@ -132,8 +132,8 @@ def sample(
     from .runfolder import checkpoint_in
     from .writing import until
 
-    if top_p is not None and top_p > 1:
-        raise ValueError(f"--top-p is a probability, at most 1, not {top_p}")
+    if top_p is not None and not 0 <= top_p <= 1:
+        raise ValueError(f"--top-p is a probability, from 0 to 1, not {top_p}")
     idle = [name for name, value in (("--top-k", top_k), ("--top-p", top_p)) if value is not None]
     if idle and temperature == 0:
         print(f"{' and '.join(idle)} change{'s'[: len(idle) < 2]} nothing: --temperature 0 always takes the most probable "

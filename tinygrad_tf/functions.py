@@ -93,6 +93,8 @@ def randint(low: int = 0, high: Any = None, size: Any = None, generator: Any = N
 
 
 def randperm(n: int, generator: Any = None) -> Tensor:
+    if n < 0:
+        raise ValueError(f"randperm: n is at least 0, not {n}")
     return Tensor(source(generator).permutation(n))
 
 

@@ -191,6 +191,8 @@ class Seldom(Ordered):
 
     def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
         """Draws from the exponential distribution of mean 1 / lambd."""
+        if not lambd > 0:
+            raise ValueError(f"exponential_: lambd is above 0, not {lambd}")
         return self.copy_((source(generator).standard_exponential(self.shape) / lambd).astype(self.dtype))
 
     def random_(self: Any, low: int = 0, high: int | None = None, *, generator: Any = None) -> Any:
@@ -202,7 +204,10 @@ class Seldom(Ordered):
 
     def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
         """1 with probability p, else 0."""
-        return self.copy_((source(generator).random(self.shape) < as_array(p)).astype(self.dtype))
+        shares = as_array(p)
+        if not np.all((shares >= 0) & (shares <= 1)):
+            raise ValueError("bernoulli_: probabilities lie from 0 to 1")
+        return self.copy_((source(generator).random(self.shape) < shares).astype(self.dtype))
 
 
 def _product(name: str, axes: int, a: Any, b: Any) -> Any:

@@ -84,7 +84,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
                                                "--optimizer=muon"]),
     ("train --preset baby --muon-momentum 0.5", ["--muon-momentum=0.5 has no effect with --optimizer=adamw"]),
     ("train --positions learned --rope-base 5", ["--rope-base=5.0 has no effect with --positions=learned", "=rotary"]),
-    ("sample none --top-p 2", ["--top-p is a probability, at most 1, not 2.0"]),
+    ("sample none --top-p 2", ["--top-p is a probability, from 0 to 1, not 2.0"]),
     ("train --positions sinusoidal --n-embd 9 --n-head 3", ["sinusoidal", "--n-embd=9"]),
     ("train --lr fast", ["--lr"]),
     ("train --lr inf", ["--lr must be a finite number and at least 0"]),
@@ -130,7 +130,7 @@ def test_what_a_finished_run_refuses(trained, inside, options):
     assert_refused(inside("train", "--resume", "run", "--lr", 1), "lr")
     assert_refused(inside("sample", "run", "--temperature", -1), "temperature")
     assert_refused(inside("sample", "run", "--top-k", 0), "top-k")
-    assert_refused(inside("sample", "run", "--top-p", "nan"), "top-p must be at least 0, and from 1 on keeps every character")
+    assert_refused(inside("sample", "run", "--top-p", "nan"), "--top-p is a probability, from 0 to 1, not nan")
     greedy = inside("sample", "run", "--temperature", 0, "--top-k", 2, "--top-p", 1, "--tokens", 1)
     assert greedy.returncode == 0
     assert greedy.stderr == "--top-k and --top-p change nothing: --temperature 0 always takes the most probable character\n"

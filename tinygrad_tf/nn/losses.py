@@ -117,6 +117,8 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
     if not input.ndim:
         raise ValueError("a 0-d tensor has no classes: logits are (V,), (N, V) or (N, V, ...)")
     if input.ndim == 1:
+        if shape:
+            raise ValueError(f"targets of shape {shape} for one row of logits, {input.shape}: its target is one number, ()")
         input = input.reshape(1, -1)
     lead = (input.shape[0], *input.shape[2:])
     if input.ndim > 2:

@@ -72,6 +72,9 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
             value._take_label(name)
+        elif isinstance(vars(self).get(name), Parameter) and not (value is None or isinstance(value, Parameter)):
+            raise TypeError(f"{type(self).__name__}.{name} is a parameter, and a {type(value).__name__} in its place would not "
+                            "be trained: nn.Parameter(...) makes one; del first, if it is to go")  # fmt: skip
         elif isinstance(value, (list, tuple, dict)):
             self._refuse_hidden(name, value)
         object.__setattr__(self, name, value)
@@ -125,13 +128,22 @@ class Module:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a tensor that is not trained; saved in the state dict if persistent."""
         self._buffers = {**self._buffers, name: persistent}
+        if not (tensor is None or isinstance(tensor, Tensor)):
+            raise TypeError(f"the buffer {name!r} is a tensor or None, not a {type(tensor).__name__}")
         setattr(self, name, tensor)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        if not (param is None or isinstance(param, Parameter)):
+            raise TypeError(f"the parameter {name!r} is an nn.Parameter or None, not a {type(param).__name__}")
         setattr(self, name, param)
 
-    def add_module(self, name: str, module: Module) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Hold a module under this name, which must not hide a method and must be one step of a dotted path."""
+        if not (module is None or isinstance(module, Module)):
+            way = "nn has activations as modules, and a class of your own can call a function in its forward"
+            if isinstance(module, type) and issubclass(module, Module):
+                way = f"{module.__name__}() makes one"
+            raise TypeError(f"{type(self).__name__} holds modules, not {module!r}: {way}")
         if not name or "." in name or hasattr(type(self), name):
             raise ValueError(f"{type(self).__name__} cannot hold a module under the name {name!r}")
         setattr(self, name, module)
@@ -362,7 +374,35 @@ class ModuleList(Module):
         return iter(list(self.children()))
 
     def __getitem__(self, index: Any) -> Any:
-        return list(self.children())[index]
+        if not isinstance(index, slice):
+            return list(self.children())[index]
+        part = Sequential() if isinstance(self, Sequential) else ModuleList()
+        for i, (name, module) in enumerate(list(self.named_children())[index]):  # which keep the places that they have
+            vars(part)[name if isinstance(self, Sequential) else str(i)] = module
+        return part
+
+    def __setitem__(self, index: Any, module: Any) -> None:
+        self.add_module([name for name, _ in self.named_children()][index], module)
+        self._take_label(self._label)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self.children())
+        del modules[index]
+        self._hold(modules)
+
+    def insert(self, index: int, module: Module) -> None:
+        modules = list(self.children())
+        modules.insert(index, module)
+        self._hold(modules)
+
+    def _hold(self, modules: list[Module]) -> None:
+        """These modules and no others, numbered anew."""
+        for name, _ in list(self.named_children()):
+            delattr(self, name)
+        self.extend(modules)
+
+    def __add__(self, other: Any) -> ModuleList:
+        return ModuleList([*self, *other])
 
 
 class ModuleDict(ModuleList):
@@ -381,6 +421,9 @@ class ModuleDict(ModuleList):
 
     def __getitem__(self, name: str) -> Any:
         return dict(self.named_children())[name]
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self, name)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())

@@ -30,11 +30,13 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     return ops.put(Tensor(np.full(shape, 0 if value is None else value, input.dtype)), inner, index=place)
 
 
-def _each(value: Any, n: int) -> tuple[int, ...]:
+def _each(what: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
     """One number for each of n axes, from such a tuple or from one number."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
     if len(values) != n:
-        raise ValueError(f"{values}: one number, or one for each of {n} axes")
+        raise ValueError(f"{what} {values}: one number, or one for each of {n} axes")
+    if not all(isinstance(number, (int, np.integer)) and number >= least for number in values):
+        raise ValueError(f"{what} is whole numbers from {least} on, not {value!r}")
     return values
 
 
@@ -93,14 +95,14 @@ def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
         raise TypeError(f"conv{n}d: an input of dtype {x.dtype} and weights of dtype {weight.dtype}: .to(dtype) converts")
     if x.ndim == n + 1:
         return _convolved(x.unsqueeze(0), weight, bias, stride, padding, dilation, groups, n).squeeze(0)
-    stride, dilation = _each(stride, n), _each(dilation, n)
+    stride, dilation = _each("stride", stride, n), _each("dilation", dilation, n)
     if isinstance(padding, str):
         if padding not in ("same", "valid") or (padding == "same" and max(stride) > 1):
             raise ValueError(f'padding is a number, "valid", or "same" for a stride of 1, not {padding!r}')
         total = [d * (k - 1) if padding == "same" else 0 for k, d in zip(kernel, dilation, strict=True)]
         x = _padded(x, [(k // 2, k - k // 2) for k in total])
     else:
-        x = _padded(x, [(p, p) for p in _each(padding, n)])
+        x = _padded(x, [(p, p) for p in _each("padding", padding, n, 0)])
     parts = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
     near = ops.cat(*_windows(parts, kernel, stride, dilation), dim=2)  # (B, groups, kernel in, T')
     rows = weight.flatten(2).permute(0, 2, 1).reshape(groups, out // groups, -1)
@@ -129,7 +131,7 @@ def _max_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, 
         raise NotImplementedError("return_indices is not here: max(dim) of what Tensor.unfold cuts gives places too")
     _check(f"max_pool{n}d", x, n)
     x, kernel, stride = _pooled(x, kernel, stride, padding, ceil_mode, n, -math.inf)
-    return stack(_windows(x, kernel, stride, _each(dilation, n))).max(0).values
+    return stack(_windows(x, kernel, stride, _each("dilation", dilation, n))).max(0).values
 
 
 def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -162,8 +164,8 @@ def _pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, 
     """The input with its padding, and kernel and stride for each axis."""
     if ceil_mode:
         raise NotImplementedError("ceil_mode=True is not here: F.pad() adds what the last window lacks")
-    kernel = _each(kernel, n)
-    stride, padding = kernel if stride in (None, ()) else _each(stride, n), _each(padding, n)
+    kernel, padding = _each("kernel_size", kernel, n), _each("padding", padding, n, 0)
+    stride = kernel if stride in (None, ()) else _each("stride", stride, n)
     if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
         raise ValueError(f"a padding of {padding} is more than half of a window of {kernel}")
     return _padded(x, [(p, p) for p in padding], value), kernel, stride
@@ -171,16 +173,17 @@ def _pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """(B, C, T) or (C, T) -> (B, C, output_size)   means over parts of nearly one size"""
-    return _adaptive(input, _each(output_size, 1))
+    return _adaptive(input, (*output_size,) if isinstance(output_size, (tuple, list)) else (output_size,))
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """(B, C, H, W) or (C, H, W) -> (B, C, *output_size)   means over parts of nearly one size; None keeps an axis as it is"""
-    return _adaptive(input, _each(output_size, 2))
+    return _adaptive(input, (*output_size,) if isinstance(output_size, (tuple, list)) else (output_size,) * 2)
 
 
 def _adaptive(x: Tensor, sizes: tuple[int | None, ...]) -> Tensor:
     _check(f"adaptive_avg_pool{len(sizes)}d", x, len(sizes))
+    _each("output_size", tuple(1 if size is None else size for size in sizes), len(sizes))
     for dim, parts in zip(range(-len(sizes), 0), sizes, strict=True):
         size = x.shape[dim]
         if parts is not None and parts != size:

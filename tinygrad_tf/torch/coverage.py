@@ -87,6 +87,8 @@ DIFFERENCES = {
     "optim.Muon": "the step has the size of AdamW's (adjust_lr_fn of PyTorch: match_rms_adamw)",
     "torch.distributions.Categorical": "probs, logits, sample, log_prob, entropy",
     "torch.Tensor": "a class to ask about and a constructor; what it makes is a Tensor of the engine",
+    **{f"{place}.softmax": "a row that is all -inf gives zeros, not NaN" for place in ("torch", "F", "Tensor")},
+    "nn.Softmax": "a row that is all -inf gives zeros, not NaN",
     "nn.Conv1d": "padding_mode is zeros",
     "nn.Conv2d": "padding_mode is zeros",
     **{f"{name}{n}d": "ceil_mode and return_indices are not here" for name in ("nn.MaxPool", "F.max_pool") for n in (1, 2)},
