@@ -139,17 +139,25 @@ def settings() -> Iterator[Path]:
 @contextmanager
 def listening(port: int | None) -> Iterator[socket.socket]:
     """A socket that listens on the port; without one on the usual one, or on any when that is taken."""
+    try:
+        listener = _listener(PORT if port is None else port)
+    except OSError as error:
+        if port is not None:
+            raise ValueError(f"--port {port} on {HOST}: {error.strerror}; take another, or leave it out") from None
+        listener = _listener(0)
+    with listener:
+        yield listener
+
+
+def _listener(port: int) -> socket.socket:
+    """Raises OSError where another program listens; two that begin at once can both bind a port, and then one cannot listen."""
     listener = socket.socket()
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, PORT if port is None else port))
-        except OSError as error:
-            if port is not None:
-                raise ValueError(f"--port {port} on {HOST}: {error.strerror}; take another, or leave it out") from None
-            listener.bind((HOST, 0))
+        listener.bind((HOST, port))
         listener.listen()
-        yield listener
-    finally:
+    except OSError:
         listener.close()
+        raise
+    return listener
