@@ -58,9 +58,11 @@ class Flat:
             array, grad = p.array, p.grad
             if array.dtype != dtype:
                 raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {dtype}: make a new one")
-            if not (grad is None or isinstance(grad, Tensor)):
+            if grad is None:
+                continue
+            if not isinstance(grad, Tensor):
                 raise TypeError(f"the gradient of a parameter of shape {p.shape} is a {type(grad).__name__}, and no tensor")
-            if grad is not None and grad.array.shape != array.shape:
+            if grad.array.shape != array.shape:
                 raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
 
     def runs(self) -> Iterator[tuple[slice, int]]:

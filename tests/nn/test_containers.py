@@ -62,6 +62,20 @@ def test_a_list_of_modules_changes_as_a_list_does():
     assert list(named) == ["b"]
     with pytest.raises(IndexError):
         whole[3] = new
+    with pytest.raises(KeyError, match="training"):
+        del named["training"]
+
+
+def test_what_is_refused_changes_nothing():
+    whole, module = net(), nn.Module()
+    before = list(whole)
+    with pytest.raises(TypeError, match="holds modules"):
+        whole.insert(1, F.relu)
+    assert list(whole) == before
+    with pytest.raises(TypeError, match="the buffer 'a'"):
+        module.register_buffer("a", 3)
+    module.a = Tensor(np.ones(2, np.float32))
+    assert list(module.state_dict()) == []
 
 
 @pytest.mark.parametrize("value", [Tensor(np.ones((2, 2), np.float32)), np.ones((2, 2)), 3.0, [1.0]])
@@ -92,11 +106,18 @@ def test_a_gradient_that_is_no_tensor():
 @pytest.mark.parametrize("call", [
     lambda x: F.max_pool2d(x, 0), lambda x: F.max_pool2d(x, 2, stride=0), lambda x: F.max_pool2d(x, 2, padding=-1),
     lambda x: F.max_pool2d(x, 2, dilation=0), lambda x: F.avg_pool2d(x, -2), lambda x: F.max_pool2d(x, 2.5),
-    lambda x: F.max_pool2d(x, "a"), lambda x: F.adaptive_avg_pool2d(x, 0), lambda x: F.adaptive_avg_pool2d(x, (2, -1)),
+    lambda x: F.max_pool2d(x, "a"),
+    lambda x: nn.Conv1d(1, 1, -1), lambda x: F.adaptive_avg_pool2d(x, 0), lambda x: F.adaptive_avg_pool2d(x, (2, -1)),
     lambda x: F.conv2d(x, nn.Conv2d(1, 1, 2).weight, stride=0), lambda x: nn.Conv2d(1, 1, 0), lambda x: nn.Conv2d(1, 1, 2.5),
 ])  # fmt: skip
 def test_sizes_of_windows_are_whole_numbers(call):
     with pytest.raises(ValueError, match=r"(stride|padding|dilation|kernel_size|output_size) is whole numbers from [01]"):
+        call(Tensor(np.ones((1, 1, 6, 6), np.float32)))
+
+
+@pytest.mark.parametrize("call", [lambda x: F.adaptive_avg_pool2d(x, (2,)), lambda x: nn.Conv2d(1, 1, (2,))])
+def test_one_number_or_one_for_each_axis(call):
+    with pytest.raises(ValueError, match=r"one number, or one for each of 2 axes"):
         call(Tensor(np.ones((1, 1, 6, 6), np.float32)))
 
 

@@ -12,6 +12,7 @@ from . import functional as F
 from . import init
 from .module import Module, of_its_own
 from .parameter import blank
+from .windows import _each
 
 
 class Conv1d(Module):
@@ -32,9 +33,7 @@ class Conv1d(Module):
         if min(in_channels, out_channels) < 1:
             raise ValueError(f"{type(self).__name__} needs channels, not {in_channels} in and {out_channels} out")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = tuple(kernel_size) if isinstance(kernel_size, (tuple, list)) else (kernel_size,) * self.axes
-        if not all(isinstance(size, (int, np.integer)) and size > 0 for size in self.kernel_size):
-            raise ValueError(f"kernel_size is whole numbers from 1 on, not {kernel_size!r}")
+        self.kernel_size = _each("kernel_size", kernel_size, self.axes)
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self.weight = blank(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype, device=device)
         self.bias = blank(out_channels, dtype=dtype) if bias else None

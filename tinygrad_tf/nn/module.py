@@ -127,9 +127,9 @@ class Module:
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a tensor that is not trained; saved in the state dict if persistent."""
-        self._buffers = {**self._buffers, name: persistent}
         if not (tensor is None or isinstance(tensor, Tensor)):
             raise TypeError(f"the buffer {name!r} is a tensor or None, not a {type(tensor).__name__}")
+        self._buffers = {**self._buffers, name: persistent}
         setattr(self, name, tensor)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -392,6 +392,7 @@ class ModuleList(Module):
 
     def insert(self, index: int, module: Module) -> None:
         modules = list(self.children())
+        self.append(module)  # which refuses what is no module, before anything is moved
         modules.insert(index, module)
         self._hold(modules)
 
@@ -423,6 +424,8 @@ class ModuleDict(ModuleList):
         return dict(self.named_children())[name]
 
     def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
         delattr(self, name)
 
     def __iter__(self) -> Iterator[Any]:

@@ -173,18 +173,19 @@ def _pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """(B, C, T) or (C, T) -> (B, C, output_size)   means over parts of nearly one size"""
-    return _adaptive(input, (*output_size,) if isinstance(output_size, (tuple, list)) else (output_size,))
+    return _adaptive(input, output_size, 1)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """(B, C, H, W) or (C, H, W) -> (B, C, *output_size)   means over parts of nearly one size; None keeps an axis as it is"""
-    return _adaptive(input, (*output_size,) if isinstance(output_size, (tuple, list)) else (output_size,) * 2)
+    return _adaptive(input, output_size, 2)
 
 
-def _adaptive(x: Tensor, sizes: tuple[int | None, ...]) -> Tensor:
-    _check(f"adaptive_avg_pool{len(sizes)}d", x, len(sizes))
-    _each("output_size", tuple(1 if size is None else size for size in sizes), len(sizes))
-    for dim, parts in zip(range(-len(sizes), 0), sizes, strict=True):
+def _adaptive(x: Tensor, output_size: Any, n: int) -> Tensor:
+    _check(f"adaptive_avg_pool{n}d", x, n)
+    sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * n
+    _each("output_size", [1 if size is None else size for size in sizes], n)
+    for dim, parts in zip(range(-n, 0), sizes, strict=True):
         size = x.shape[dim]
         if parts is not None and parts != size:
             ends = [(i * size // parts, -(-(i + 1) * size // parts)) for i in range(parts)]
