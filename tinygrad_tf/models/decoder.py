@@ -61,9 +61,8 @@ class Decoder(Transformer):
             return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
         table, head = self.token_embedding, self.lm_head
-        stock = type(table) is nn.Embedding and type(head) is nn.Linear  # nothing was put in their places
-        if memory is not None or self.config.recompute or not stock:
-            return run(ids, targets)
+        if memory is not None or self.config.recompute or type(table) is not nn.Embedding or type(head) is not nn.Linear:
+            return run(ids, targets)  # what reads a memory too, runs twice, or has something else in their places
         check_ids(ids, table.weight.shape[0])
         check_targets(targets, head.weight.shape[0])
         return replayed(self, run, ids, targets)
