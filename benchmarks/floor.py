@@ -11,7 +11,7 @@ import numpy as np
 
 from tinygrad_tf.threads import in_parts
 
-from .ours import threads_of_the_trainer
+from .ours import as_the_trainer
 from .sizes import SIZES, VOCABULARY, Size
 
 
@@ -65,7 +65,7 @@ class AttentionProducts:
         self.rows, self.backward = min(length, self.QUERIES), backward
         self.heads = max(1, self.SCORES // (self.rows * half))
         if not hasattr(self, "threads"):
-            self.threads = threads_of_the_trainer(Size(1, heads, heads * head_dim, length, batch))
+            self.threads = as_the_trainer(Size(1, heads, heads * head_dim, length, batch))
 
     def once(self) -> None:
         numbers = self.q.shape[0] * self.q.shape[1] * self.k.shape[1]

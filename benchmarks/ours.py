@@ -10,7 +10,7 @@ import numpy as np
 
 from tinygrad_tf import Tensor, fused, grad, no_grad, optim
 from tinygrad_tf.generate import generate
-from tinygrad_tf.gradients import add_gradients
+from tinygrad_tf.gradients import add_gradients, helped
 from tinygrad_tf.memory import keep_freed_memory
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.nn.utils import clip_grad_norm_
@@ -28,15 +28,15 @@ def decoder(size: Size) -> Decoder:
     return Decoder(config, np.random.default_rng(0))
 
 
-def threads_of_the_trainer(z: Size, by_batch: bool = False) -> ExitStack:
-    """Use as many threads as the trainer would, until this is closed.
+def as_the_trainer(z: Size, step: tuple[Any, Any] | None = None) -> ExitStack:
+    """Use as many threads as the trainer would, until this is closed; for the steps of this model and optimizer, processes too.
 
-    BLAS has its number of threads from the environment by now. Left in place the variables would also tell threads_for() that
-    the reader had decided; in the trainer, with none of them set, it decides by size, as PyTorch does for itself.
+    BLAS has its number of threads from the environment by now. Left in place the variables would also say that the reader had
+    decided; in the trainer, with none of them set, it decides by size, as PyTorch does for itself.
     """
     given = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
-    opened = ExitStack()
-    opened.enter_context(threads_for(2 * z.tokens * z.n_embd * 4 * z.n_embd, by_batch))
+    opened, operations = ExitStack(), 2 * z.tokens * z.n_embd * 4 * z.n_embd
+    opened.enter_context(helped(*step, z.batch_size, operations) if step else threads_for(operations))
     os.environ.update(given)
     return opened
 
@@ -47,23 +47,22 @@ class Training:
     def __init__(self, size: str | dict[str, Any], prepared: bool = True, keep: bool = True):
         z = sized(size)
         if keep:
-            keep_freed_memory()  # this and the threads as the trainer does
-        self.threads = threads_of_the_trainer(z, by_batch=True)
-        self.model = decoder(z)
-        self.batches = batches(z)
+            keep_freed_memory()  # as the trainer does
+        self.size, self.model, self.batches = z, decoder(z), batches(z)
         if prepared:
             self.prepare()
 
     def prepare(self) -> None:
-        """Make the optimizer."""
+        """Make the optimizer, and have the step divided as the trainer does."""
         self.parameters = list(self.model.parameters())
         self.optimizer = optim.AdamW(decaying(self.parameters, WEIGHT_DECAY), lr=LR, betas=BETAS)
+        self.threads = as_the_trainer(self.size, (self.model, self.optimizer))
 
     def once(self) -> float:
         ids, targets = next(self.batches)
         with replaying():
             loss = add_gradients(self.model, ids, targets, 1)
-        clip_grad_norm_(self.parameters, CLIP)
+        clip_grad_norm_(self.optimizer.rows(), CLIP)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return loss
@@ -72,7 +71,7 @@ class Training:
         return memory.of_training(self, steps)
 
     def close(self) -> None:
-        """Give back the threads, before a training of another size."""
+        """Give back the threads and the processes, before a training of another size."""
         self.threads.close()
 
 
@@ -86,7 +85,7 @@ class Attention:
     def set(self, batch: int, heads: int, length: int, head_dim: int, backward: bool) -> None:
         """Texts of this length; with `backward` a call brings the gradients of queries, keys and values too."""
         self.threads.close()
-        self.threads = threads_of_the_trainer(Size(1, heads, heads * head_dim, length, batch))
+        self.threads = as_the_trainer(Size(1, heads, heads * head_dim, length, batch))
         arrays = parts_of_attention(batch, heads, length, head_dim)
         self.qkv, self.g, self.backward = [Tensor(x, requires_grad=True) for x in arrays[:3]], arrays[3], backward
 

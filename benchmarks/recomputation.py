@@ -31,8 +31,10 @@ class Training(ours.Training):
     """One call of `once` is one training step, with or without recomputation."""
 
     def __init__(self, size: str | dict[str, Any], recompute: bool = False, prepared: bool = True):
-        super().__init__(size, prepared)
+        super().__init__(size, prepared=False)
         self.model.config = replace(self.model.config, recompute=recompute)
+        if prepared:
+            self.prepare()
 
     def kept(self) -> int:
         """Bytes that backward needs, memory of the parameters left out and shared memory counted once."""

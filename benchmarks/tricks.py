@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from time import perf_counter, process_time
+from functools import cache, partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ from threadpoolctl import threadpool_limits
 from tinygrad_tf import fused
 from tinygrad_tf.gradients import add_gradients
 from tinygrad_tf.memory import keep_freed_memory
+from tinygrad_tf.optim import AdamW
+from tinygrad_tf.threads import parts
 
 from . import tables
-from .machine import Others
+from .machine import Others, processor_time
 from .measure import Plan, each, rounds_of, start
-from .ours import decoder, threads_of_the_trainer
+from .ours import as_the_trainer, decoder
 from .processes import Worker
 from .sizes import SIZES, batches
 from .turns import ratio, take_turns
@@ -167,17 +169,27 @@ def product(rows: int, read: int, written: int) -> tuple[Way, Way]:
     return way, way
 
 
-def gradients(size: str) -> tuple[Way, Way]:
-    """The gradients of a step, each op cut for itself or the batch as a whole."""
-    model, (x, y) = decoder(SIZES[size]), next(batches(SIZES[size]))
+@cache
+def stepped(size: str) -> tuple[Any, Any]:
+    """A decoder and its optimizer."""
+    model = decoder(SIZES[size])
+    return model, AdamW(model.parameters())
+
+
+def gradients(size: str, cut: bool = False) -> tuple[Way, Way]:
+    """The gradients of a step, the batch divided as a whole; or at first each op cut for itself."""
+    model, (x, y) = stepped(size)[0], next(batches(SIZES[size]))
     parameters = list(model.parameters())
 
     def way(add: Callable[[], Any]) -> tuple[np.ndarray, ...]:
         model.zero_grad()
         add()
-        return tuple(p.grad.array for p in parameters)
+        return tuple(p.grad.array.copy() for p in parameters)
 
-    return partial(way, lambda: model.loss(x, y).backward()), partial(way, lambda: add_gradients(model, x, y, 1))
+    def whole() -> None:
+        add_gradients(model, x, y, 1)
+
+    return partial(way, (lambda: model.loss(x, y).backward()) if cut else whole), partial(way, whole)
 
 
 def slip(rows: int = 768, read: int = 128, written: int = 512) -> tuple[Way, Way]:
@@ -194,8 +206,6 @@ KEPT = Trick("freed memory", "step of laptop", "malloc as it comes", "thresholds
 IN_PLACE = ("a new array, then copied", "written into the flat gradient")
 THREADS = ("two threads of BLAS", "one")
 ONE_OR_TWO = (partial(threadpool_limits, 2, user_api="blas"), partial(threadpool_limits, 1, user_api="blas"))
-SHARES = {size: (partial(threads_of_the_trainer, SIZES[size]), partial(threads_of_the_trainer, SIZES[size], by_batch=True))
-          for size in ("laptop", "baby")}  # fmt: skip
 CUT = ("each op cut for itself", "the batch, once")
 TRICKS = [
     Trick("x³", "768 × 512", "np.power(x, 3)", "x * x * x", cube),
@@ -214,8 +224,10 @@ TRICKS = [
     Trick("product", "tiny, 1 million operations", *THREADS, partial(product, 128, 32, 128), around=ONE_OR_TWO),
     Trick("product", "laptop, 100 million operations", *THREADS, partial(product, 768, 128, 512), around=ONE_OR_TWO),
     Trick("product", "baby, 2.4 billion operations", *THREADS, partial(product, 2048, 384, 1536), around=ONE_OR_TWO),
-    Trick("gradients of a step", "laptop, two threads", *CUT, partial(gradients, "laptop"), around=SHARES["laptop"]),
-    Trick("gradients of a step", "baby, two threads", *CUT, partial(gradients, "baby"), around=SHARES["baby"]),
+    Trick("gradients of a step", "laptop", "shared by two threads", "by two processes", partial(gradients, "laptop"),
+          around=(partial(parts, 2), lambda: as_the_trainer(SIZES["laptop"], stepped("laptop")))),
+    Trick("gradients of a step", "baby, two threads", *CUT, partial(gradients, "baby", cut=True),
+          around=(parts, lambda: as_the_trainer(SIZES["baby"], stepped("baby")))),
     Trick("layer", "768 × 128 to 512", "one number of float64", "float32", slip, tolerance=1e-4),
 ]
 
@@ -239,10 +251,10 @@ class Pair:
         def turn(name: str, count: int) -> tuple[float, float]:
             with around[name]():
                 ways[name]()  # brings the caches, and wakes the threads
-                wall, cpu = perf_counter(), process_time()
+                cpu, wall = processor_time(), perf_counter()
                 for _ in range(count):
                     ways[name]()
-                return (perf_counter() - wall) / count, (process_time() - cpu) / count
+                return (perf_counter() - wall) / count, (processor_time() - cpu) / count
 
         count = max(1, round(TURN / max(turn(name, 3)[0] for name in ways)))
         found = take_turns({name: partial(turn, name, count) for name in ways}, rounds, Others([]))

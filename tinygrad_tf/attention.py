@@ -190,7 +190,7 @@ def weigh(lowest, highest, logs, w):
     np.copyto(top, 0, where=top == -np.inf)  # a query that may look nowhere
     w -= top
     np.exp(w, out=w)
-    total = np.ones((1, n), w.dtype) @ w
+    total = ones(n, w.dtype)[None] @ w
     np.maximum(total, 1, out=total)  # the largest adds 1; of a query that may look nowhere all add 0
     w /= total
     np.add(top, np.log(total), out=logs)
@@ -209,6 +209,12 @@ def slope(along, w, ds):
     """ds (m, keys, n), g_i . v_j, becomes the slope of the scores; along (m, 1, n): g_i . out_i."""
     ds -= along
     ds *= w
+
+
+@lru_cache(64)
+def ones(n, dtype):
+    """(n,)   that add up what they are multiplied by; not to be written to"""
+    return np.ones(n, dtype)
 
 
 def _hide(lowest, highest, w):

@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 
 from . import ops
-from .attention import attend, attend_back, dropped_everywhere
+from .attention import attend, attend_back, dropped_everywhere, ones
 from .engine import op, plain
 from .kernels import fast
 from .ops import axes, getitem, matmul, permute, reshape
@@ -55,7 +55,7 @@ def _product(a, b):
     """(m, k), (k, n) -> (m, n)   a @ b, some rows on each thread if it is large"""
     numbers = a.size * b.shape[1] // AT_ONCE
     if not worth(len(a), numbers):
-        return a @ b
+        return a.dot(b)
     y = np.empty((len(a), b.shape[1]), a.dtype)
     in_parts(lambda a, y: np.matmul(a, b, out=y), a, y, numbers=numbers)
     return y
@@ -181,7 +181,7 @@ def cross_entropy_value(smoothing, target, logits, p, total, losses):
     if smoothing:
         picked += smoothing * p.mean(axis=1)
     np.exp(p, out=p)
-    np.matmul(p, np.ones(p.shape[1], p.dtype), out=total)
+    np.matmul(p, ones(p.shape[1], p.dtype), out=total)
     np.subtract(np.log(total), picked, out=losses)
 
 
@@ -332,7 +332,7 @@ def _over_rows(a, b=None):
         return _over_rows(a[:half], b[0]) + _over_rows(a[half:], b[1])
     total = np.empty(a.shape[1], a.dtype)
     if b is None:
-        in_parts(lambda a, total: np.matmul(a, np.ones(a.shape[1], a.dtype), out=total), a.T, total, numbers=a.size)
+        in_parts(lambda a, total: np.matmul(a, ones(a.shape[1], a.dtype), out=total), a.T, total, numbers=a.size)
     else:
         products_over_rows(a, b.reshape(a.shape), total)
     return total
@@ -341,7 +341,7 @@ def _over_rows(a, b=None):
 @fast
 def products_over_rows(a, b, total):
     if a.size < SMALL:
-        np.matmul(np.ones(len(a), a.dtype), a * b, out=total)
+        np.matmul(ones(len(a), a.dtype), a * b, out=total)
     else:
         in_parts(lambda a, b, total: np.einsum("dn,dn->d", a, b, out=total), a.T, b.T, total, numbers=a.size)
 

@@ -1,8 +1,15 @@
-"""The gradients of a batch, slice by slice: one after the other to save memory, one on each thread to save time."""
+"""The gradients of a batch, slice by slice: one after the other to save memory, or side by side to save time.
+
+Side by side are the threads of this process, or, while a team of processes is at work, those. Threads cost no memory of their
+own; but one of them runs Python at a time, and in a small step that is most of the work.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial, reduce
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -10,10 +17,14 @@ import numpy as np
 from .data import IGNORE
 from .dtypes import as_array
 from .engine import state
+from .helper import Helper, shared
 from .higher import leaf_gradients
-from .random import apart, catch_up
+from .random import Copies, apart, catch_up
 from .tensor import Tensor
-from .threads import count, in_parts, on_threads
+from .threads import alone, count, in_parts, on_threads, processes_for, threads_for
+
+Streams = dict[int, Any]  # id of a generator -> its state
+Request = tuple[int, np.ndarray, np.ndarray, int, bool]  # which share, ids, targets, targets that count in the batch, replaying
 
 
 def kept(y: np.ndarray) -> int:
@@ -26,7 +37,7 @@ def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float
 
     model.loss(x, y) gives the mean loss of some sequences. Each slice counts by its kept targets (those that are not IGNORE):
     the sum is the gradient of the one big batch. A step draws all its sequences at once: there is no incomplete window.
-    Inside `threads.parts` a slice is divided again, among the threads.
+    Inside `threads.parts` or `helped` a slice is divided again, among threads or processes.
     """
     x, y = as_array(x), as_array(y)
     if parts < 1 or len(x) != len(y):
@@ -37,51 +48,160 @@ def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float
     return sum(_add(model, *part, number) for part in zip(np.array_split(x, parts), np.array_split(y, parts), strict=True))
 
 
+def shares(model: Any, sequences: int) -> int:
+    """Among how many processes or threads this many sequences would be divided now."""
+    team = Team.of(model)
+    return min(team.size if team else count(), sequences)
+
+
 def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
-    """One slice. Threads that share its sequences go through all layers without waiting for each other.
+    """One slice. Whoever shares its sequences goes through all layers without waiting for the others.
 
-    To divide every op among them instead takes longer: each op waits for the slower half, and Python for both. Dropout is drawn
-    for each share from a part of the stream that is its own, so with another number of threads the zeros fall elsewhere.
+    To divide every op among threads instead takes longer: each op waits for the slower half, and Python for both. Dropout is
+    drawn for each share from a part of the stream that is its own, so with another number of shares the zeros fall elsewhere.
     """
-    shares = min(count(), len(x))
-    parameters = [p for p in model.parameters() if p.requires_grad] if shares > 1 else []
-    if shares < 2 or state.observer is not None or any(p.hooks for p in parameters):
-        loss = _loss(model, x, y, number)
+    several, team = shares(model, len(x)), Team.of(model)
+    parameters = team.parameters if team else _trained(model) if several > 1 else []
+    if not parameters or state.observer is not None or any(p.hooks for p in parameters):
+        loss, share = model.loss(x, y), kept(y) / number
+        loss = loss if share == 1 else loss * share
         loss.backward()
-        return loss.item()
+        return float(loss.item())
+    replaying = state.replaying and len(x) % several == 0  # which records a model for one shape
+    cuts = [len(x) * i // several for i in range(several + 1)]
+    requests = [(i, x[start:stop], y[start:stop], number, replaying) for i, (start, stop) in enumerate(pairwise(cuts))]
+    if team:
+        return team.add(requests)
 
-    replaying = state.replaying and len(x) % shares == 0  # which records a model for one shape
-
-    def share(i: int) -> tuple[float, list[Any], Any]:
-        before, state.replaying = state.replaying, replaying  # a thread has a state of its own
-        try:
-            with apart(i) as copies:
-                loss = _loss(model, xs[i], ys[i], number)
-                found = leaf_gradients(loss)
-                return loss.item(), [found.get(p) for p in parameters], copies
-        finally:
-            state.replaying = before
-
-    xs, ys = np.array_split(x, shares), np.array_split(y, shares)
-    losses, gradients, copies = zip(*on_threads(share, range(shares)), strict=True)
+    losses, found, copies = zip(*on_threads(partial(_share, model), requests), strict=True)
     catch_up(copies[0])
-    in_parts(_give, parameters, *gradients, numbers=sum(p.numel() for p in parameters))
+    in_parts(partial(_give, found), parameters, numbers=sum(p.numel() for p in parameters))
     return sum(losses)
 
 
-def _loss(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> Tensor:
-    loss, share = model.loss(x, y), kept(y) / number
-    return loss if share == 1 else loss * share
+def _share(model: Any, request: Request) -> tuple[float, dict[Tensor, np.ndarray], Copies]:
+    """What one process or thread does: its part of the loss, gradients, and the random streams as they stand then."""
+    i, x, y, number, replaying = request
+    before, state.replaying = state.replaying, replaying  # a thread has a state of its own
+    try:
+        with apart(i) as copies:
+            loss, share = model.loss(x, y), kept(y) / number
+            found = leaf_gradients(loss, share)
+            return loss.item() * share, found, copies
+    finally:
+        state.replaying = before
 
 
-def _give(parameters: list[Tensor], *gradients: list[np.ndarray | None]) -> None:
+def _trained(model: Any) -> list[Tensor]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def _give(found: tuple[dict[Tensor, np.ndarray], ...], parameters: list[Tensor]) -> None:
     """Add to each parameter's gradient what every share has for it."""
-    for p, *given in zip(parameters, *gradients, strict=True):
-        found = [g for g in given if g is not None]
-        if not found:
+    for p in parameters:
+        given = [gradients[p] for gradients in found if p in gradients]
+        if not given:
             continue
-        total = reduce(np.add, found) if len(found) > 1 else found[0].copy()  # in memory of its own: rules may share arrays
+        total = reduce(np.add, given) if len(given) > 1 else given[0].copy()  # in memory of its own: rules may share arrays
         if p.grad is None:
             p.grad = Tensor(total)
         else:
             p.grad.array += total
+
+
+# ------------------------------------------------------------------------------------------------ several processes
+
+
+class Team:
+    """This process and its helpers: all have the model and see its parameters; each writes its gradients in rows of its own."""
+
+    at_work: Team | None = None
+
+    def __init__(self, model: Any, optimizer: Any, size: int):
+        self.model, self.flats = model, optimizer.flats()
+        self.parameters = [p for flat in self.flats for p in flat.params]
+        self.drawn: dict[int, np.random.Generator] = {}  # by id, which is the same in a copied process
+        for flat in self.flats if size > 1 else []:
+            flat.share_memory()
+        self.rows = [[shared(flat.data.size, flat.data.dtype) for flat in self.flats] for _ in range(1, size)]
+        self.helpers: list[Helper] = []
+        with suppress(OSError):  # there may be no room for another process: fewer do the same
+            for rows in self.rows:
+                self.helpers.append(Helper(partial(self._help, rows)))
+        self.size = len(self.helpers) + 1
+
+    @classmethod
+    def of(cls, model: Any) -> Team | None:
+        """The team that computes the gradients of this model, if one does."""
+        return cls.at_work if cls.at_work is not None and cls.at_work.model is model else None
+
+    def add(self, requests: list[Request]) -> float:
+        """The loss of all requests; their gradients are added to the parameters'. The first one is answered here."""
+        streams = {key: own.bit_generator.state for key, own in self.drawn.items()}
+        asked, rows = self.helpers[: len(requests) - 1], [flat.blank() for flat in self.flats]
+        for helper, request in zip(asked, requests[1:], strict=True):
+            i, x, y, *rest = request
+            helper.ask(i, *[(ids.shape, np.asarray(ids, np.int64).tobytes()) for ids in (x, y)], *rest, streams)
+        try:
+            with alone():
+                loss, has, states = self._share(rows, requests[0], {})
+        finally:
+            answers = [helper.answer() for helper in asked]
+        for (more, also, _), given in zip(answers, self.rows):
+            loss, has = loss + more, [a or b for a, b in zip(has, also, strict=True)]
+            for row, other in zip(rows, given, strict=True):
+                row += other
+        self._stand(states)
+        which = iter(has)
+        for flat, row in zip(self.flats, rows, strict=True):
+            flat.take(row, [*islice(which, len(flat.params))])
+        return loss
+
+    def _share(self, rows: list[np.ndarray], request: Request, streams: Streams) -> tuple[float, list[bool], Streams]:
+        """The loss, for each parameter whether it has a gradient, which is then in `rows`, and where random streams stand."""
+        self._stand(streams)
+        loss, found, copies = _share(self.model, request)
+        for flat, row in zip(self.flats, rows, strict=True):
+            gradients = [found[p] if p in found else np.zeros_like(p.array) for p in flat.params]
+            np.concatenate([g.reshape(-1) for g in gradients], out=row)
+        self.drawn |= {key: own for key, (own, _) in copies.items()}
+        return loss, [p in found for p in self.parameters], {key: copy.bit_generator.state for key, (_, copy) in copies.items()}
+
+    def _help(self, rows: list[np.ndarray], i: int, x: tuple, y: tuple, number: int, replaying: bool, streams: Streams) -> Any:
+        """What a helper does for a request that has come as plain values."""
+        ids, targets = (np.frombuffer(data, np.int64).reshape(shape) for shape, data in (x, y))
+        return self._share(rows, (i, ids, targets, number, replaying), streams)
+
+    def _stand(self, streams: Streams) -> None:
+        """Move random streams to where they stand in another process."""
+        for key in streams.keys() & self.drawn.keys():
+            self.drawn[key].bit_generator.state = streams[key]
+
+    def close(self) -> None:
+        for helper in self.helpers:
+            helper.close()
+
+
+@contextmanager
+def helped(model: Any, optimizer: Any, sequences: int, operations: float) -> Iterator[None]:
+    """A block of training steps whose slices have this many sequences, and largest products of this many operations.
+
+    Inside, add_gradients(model, ...) divides each slice among threads, or among several processes if that pays
+    (`threads.processes_for`); the bits are the same. With processes the model stays as it is but for the values of its
+    parameters, which only this optimizer changes, and their gradients lie in the same memory in every step. One model at a
+    time. Raises `helper.Lost` when a helper is killed.
+    """
+    size = min(processes_for(operations), sequences) if Team.at_work is None else 0
+    with threads_for(operations, by_batch=True):
+        if size == 0:
+            yield
+            return
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, user_api="blas"):
+            team = Team.at_work = Team(model, optimizer, size)
+            try:
+                yield
+            finally:
+                Team.at_work = None
+                team.close()

@@ -64,9 +64,9 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     return tuple(g if g is None or isinstance(g, Traced) else x.result(np.array(g)) for x, g in zip(inputs, found, strict=True))
 
 
-def leaf_gradients(output: Traced) -> dict:
-    """The gradient of each leaf that `output`, one number, depends on, as arrays that are not copied: two may be the same."""
-    return _run([output], [seed_for(output, None)], False, False)
+def leaf_gradients(output: Traced, share: float = 1) -> dict:
+    """The gradient of share * output, one number, for each leaf, as arrays that are not copied: two may be the same."""
+    return _run([output], [seed_for(output, None) * share], False, False)
 
 
 def seed_for(output: Traced, seed: Any) -> Any:

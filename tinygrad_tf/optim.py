@@ -258,6 +258,12 @@ class Together:
             optimizer.step()
         return loss
 
+    def flats(self) -> list[Flat]:
+        return [flat for optimizer in self.optimizers for flat in optimizer.flats()]
+
+    def rows(self) -> list[Any]:
+        return [p for optimizer in self.optimizers for p in optimizer.rows()]
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none)

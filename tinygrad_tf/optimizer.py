@@ -20,6 +20,7 @@ import numpy as np
 
 from .dtypes import as_array
 from .engine import enable_grad, mark_written
+from .helper import shared
 from .tensor import Tensor
 from .threads import in_parts
 
@@ -41,18 +42,55 @@ class Flat:
         self.moments = dict(zip(moments, rest, strict=True))
         self.views: list[Any] = [None] * len(params)
         self.adopt()
+        self.grads: list[Tensor] = []  # the parts of `whole.grad`, once gradients lie in a row too
+        self.whole: Any = None
+
+    def adopted(self) -> bool:
+        return all(map(is_, map(array_of, self.params), self.views))
 
     def adopt(self) -> None:
         """Move parameters into the flat array: all at first, later those that somebody gave another array."""
-        if all(map(is_, map(array_of, self.params), self.views)):
+        if self.adopted():
             return
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
             if p.array is not self.views[i]:
                 self.data[part] = p.array.reshape(-1)
                 p.array = self.views[i] = self.data[part].reshape(p.shape)
 
+    def share_memory(self) -> None:
+        """Move the parameters to where helpers see them."""
+        self.data, self.views = shared(self.data.size, self.data.dtype), [None] * len(self.params)
+        self.adopt()
+
+    def blank(self) -> np.ndarray:
+        """A row to write gradients in, as the parameters lie: the group's own, unless it holds some already."""
+        if any(p.grad is not None for p in self.params):
+            return np.empty_like(self.data)
+        if not self.grads:
+            self.whole = Tensor(self.data)
+            self.whole.grad = Tensor(np.empty_like(self.data))
+            parts = zip(self.params, self.parts, strict=True)
+            self.grads = [Tensor(self.whole.grad.array[part].reshape(p.shape)) for p, part in parts]
+        return self.whole.grad.array
+
+    def take(self, row: np.ndarray, has: list[bool]) -> None:
+        """Add gradients that lie in a row, which `blank` gave, to those of the parameters that have one there."""
+        own = row is self.whole.grad.array
+        for p, grad, part, there in zip(self.params, self.grads, self.parts, has, strict=True):
+            if there and own:
+                p.grad = grad
+            elif there:
+                g = row[part].reshape(p.shape)
+                p.grad = Tensor(g if p.grad is None else p.grad.array + g)
+
+    def in_a_row(self) -> bool:
+        """Whether the parameters' gradients are the parts of one row."""
+        return bool(self.grads) and all(map(is_, [p.grad for p in self.params], self.grads))
+
     def check(self) -> None:
         """Refuse a step that could not be taken whole."""
+        if self.in_a_row() and self.adopted():
+            return
         dtype = self.data.dtype
         for p in self.params:
             array, grad = p.array, p.grad
@@ -71,6 +109,10 @@ class Flat:
         Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
         """
         start, stop, count = 0, 0, 0
+        if self.in_a_row() and min(self.steps) == (count := max(self.steps)):
+            self.steps = [count + 1] * len(self.steps)
+            yield slice(0, self.ends[-1]), count + 1
+            return
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
             if p.grad is None:
                 continue
@@ -85,6 +127,9 @@ class Flat:
 
     def gradient(self, start: int, stop: int, out: np.ndarray) -> np.ndarray:
         """The gradients of the elements from start to stop, which all have one, copied to the front of `out`."""
+        if self.in_a_row():
+            out[: stop - start] = self.whole.grad.array[start:stop]
+            return out[: stop - start]
         at, i = start, bisect_right(self.ends, start)
         while at < stop:
             first, end = self.parts[i].start, min(self.ends[i], stop)
@@ -163,6 +208,14 @@ class Optimizer:
                     p.grad = None
                 else:
                     p.grad.array[...] = 0
+
+    def flats(self) -> list[Flat]:
+        """The arrays of all groups that have parameters."""
+        return [flat for flat in self._flat if flat is not None]
+
+    def rows(self) -> list[Tensor]:
+        """Tensors that have all gradients: one for a group whose gradients lie in a row, else its parameters."""
+        return [p for flat in self.flats() for p in ([flat.whole] if flat.in_a_row() else flat.params)]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. A closure is called first, to compute them; its answer is returned."""

@@ -12,6 +12,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
+from .helper import POSSIBLE
+
 SMALL = 64_000_000  # operations of one product, multiplications and additions
 LARGE = 400_000_000
 SHARE = 50_000_000  # of the largest product of a whole batch, for each thread that takes some of its sequences
@@ -39,6 +41,25 @@ def threads_for(operations: float, by_batch: bool = False) -> AbstractContextMan
     return threadpool_limits(1, user_api="blas")
 
 
+def processes_for(operations: float) -> int:
+    """How many processes are to share the sequences of a batch whose largest products have this many operations.
+
+    As many as `threads_for` would take threads, and at least two if there are as many cores, while much of a step is Python and
+    memory is small. 0: threads are better, or there can be no other process (`helper.py`).
+    """
+    if operations >= (LARGE if POSSIBLE else SHARE):
+        return 0
+    return min(_of_products()[1], max(2, int(operations / SHARE))) if POSSIBLE else 1
+
+
+def _of_products() -> tuple[Any, int]:
+    """The libraries that compute NumPy's matrix products, and how many threads they use now."""
+    from threadpoolctl import ThreadpoolController
+
+    blas = ThreadpoolController().select(user_api="blas")
+    return blas, min([library.num_threads for library in blas.lib_controllers], default=1)
+
+
 # ------------------------------------------------------------------------------------------------ work in parts
 
 WORTH = 1 << 17  # numbers to go through: with fewer, waking a thread and waiting for it costs more than it saves
@@ -62,10 +83,7 @@ def parts(most: int | None = None) -> Iterator[None]:
     if _tasks is not None:
         yield
         return
-    from threadpoolctl import ThreadpoolController
-
-    blas = ThreadpoolController().select(user_api="blas")
-    number = min([library.num_threads for library in blas.lib_controllers], default=1)
+    blas, number = _of_products()
     number = number if most is None else min(number, most)
     tasks: SimpleQueue = SimpleQueue()
     one = partial(blas.limit, limits=1)
@@ -153,11 +171,22 @@ def on_threads(work: Callable[..., Any], items: Sequence[Any]) -> list[Any]:
         _turn.release()
 
 
-def _alone() -> None:
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, work is not cut: whoever else is at work has the other cores."""
+    own = _turn.acquire(blocking=False)
+    try:
+        yield
+    finally:
+        if own:
+            _turn.release()
+
+
+def _copied() -> None:
     """A forked process has the memory of the helping threads, but not the threads."""
     global _tasks, _count, _turn
     _tasks, _count, _turn = None, 1, Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
+    os.register_at_fork(after_in_child=_copied)

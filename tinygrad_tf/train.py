@@ -19,7 +19,8 @@ import numpy as np
 from .checkpoint import write_atomically
 from .data import NAMED, Corpus, get_batch, load_corpus
 from .evaluation import estimate, evaluate_all, write_sample
-from .gradients import add_gradients
+from .gradients import add_gradients, helped, shares
+from .helper import Lost
 from .memory import keep_freed_memory
 from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine, warmup_linear
@@ -31,7 +32,7 @@ from .runfolder import CHECKPOINT, CONFIG, METRICS, SAMPLE, RunError, checkpoint
 from .settings import TrainConfig, option
 from .starting import learned
 from .text import UnknownCharacters
-from .threads import count, threads_for
+from .threads import threads_for
 
 CHANGEABLE = ("text", "steps", "recompute", "eval_every", "eval_batches", "eval_overlap", "sample_every", "sample_tokens",
               "sample_temperature", "checkpoint_every")
@@ -52,7 +53,7 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
 
         x, y = get_batch(corpus.train, c.block_size, c.batch_size * c.grad_accum, run.streams["batches"], own)  # (B, T) both
         loss = ranks.mean(add_gradients(model, x, y, c.grad_accum), parameters)
-        norm = clip_grad_norm_(parameters, c.clip or math.inf)
+        norm = clip_grad_norm_(optimizer.rows(), c.clip or math.inf)
         if not math.isfinite(loss + norm):
             raise ranks.end(RunError(
                 f"the loss is {loss} and its gradient {norm} long at step {run.step + 1}; the last checkpoint "
@@ -176,7 +177,7 @@ def follow(ranks: One) -> None:
     ranks.own_numbers(run.streams["dropout"])
     display = Progress()
     display.start(run.step, run.config.steps, 0)
-    with _at_work(run.config, ranks) as asked, open(os.devnull, "w", encoding="utf-8") as log:
+    with _at_work(run, ranks) as asked, open(os.devnull, "w", encoding="utf-8") as log:
         if not _steps(run, corpus, Path(), display, log, asked, ranks) and not _judged(run):
             evaluate_all(run, corpus, ranks)
 
@@ -221,12 +222,14 @@ def _sha256(corpus: Corpus) -> str:
 
 
 @contextmanager
-def _at_work(c: TrainConfig, ranks: One) -> Iterator[threading.Event]:
+def _at_work(run: Run, ranks: One) -> Iterator[threading.Event]:
     """What a rank trains in. The event is set by Ctrl-C."""
+    c = run.config
     keep_freed_memory()
     product = 2 * c.batch_size // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of a block's largest one
+    own = threads_for(product, by_batch=True) if ranks.size > 1 else helped(run.model, run.optimizer, c.batch_size, product)
     # Where a number becomes infinite the loop says so; NumPy need not.
-    with interruptible() as asked, threads_for(product, by_batch=True), replaying(), np.errstate(all="ignore"):
+    with interruptible() as asked, replaying(), np.errstate(all="ignore"), own:
         yield asked
 
 
@@ -244,11 +247,11 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One
         write_atomically(folder / METRICS, _lines(run.history))
         ranks.share(lambda: (run.pack(), replace(corpus, vocabulary=None)))
         ranks.if_killed(f"a process was killed; the last checkpoint in {folder} is whole: go on with --resume {typed(folder)}")
-        with _at_work(c, ranks) as asked:
-            run.threads, before = min(count(), c.batch_size // ranks.size), run.threads
+        with _at_work(run, ranks) as asked:
+            run.threads, before = shares(run.model, c.batch_size // ranks.size), run.threads
             if before not in (0, run.threads) and run.step < c.steps:
-                display.say(f"{before} thread{'s'[: before > 1]} shared a batch before, {run.threads} now: sums differ in the "
-                            f"last digits{', and dropout falls elsewhere' * (c.dropout > 0)}")
+                display.say(f"a batch had {before} part{'s'[: before > 1]} before and has {run.threads} now: sums differ in "
+                            f"the last digits{', and dropout falls elsewhere' * (c.dropout > 0)}")
             with open(folder / METRICS, "a", encoding="utf-8") as log:
                 stopped = _steps(run, corpus, folder, display, log, asked, ranks)
             if stopped:
@@ -258,6 +261,8 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One
             _finish(run, corpus, folder, display, ranks)
         if asked.is_set():
             raise ranks.end(KeyboardInterrupt(f"the run in {folder} was already at its end and is complete"))
+    except Lost as error:
+        raise RunError(f"{error}; the last checkpoint in {folder} is whole: go on with --resume {typed(folder)}") from None
     except BrokenPipeError:
         raise
     except OSError as error:  # of the files that are open here only one is written without a name for its errors

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tinygrad_tf import checkpoint, report, threads
+from tinygrad_tf import checkpoint, helper, report, threads
 from tinygrad_tf import train as training
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
 from tinygrad_tf.generate import generate
-from tinygrad_tf.gradients import add_gradients
+from tinygrad_tf.gradients import add_gradients, shares
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
 from tinygrad_tf.run import Run, load_model
 from tinygrad_tf.runfolder import CHECKPOINT, METRICS, RunError, locked
@@ -79,11 +79,13 @@ def test_CK_02_with_accumulation_and_either_optimizer(tmp_path, small, optimizer
     assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
 
 
-def test_CK_02_on_two_threads_that_share_each_batch(tmp_path, small, monkeypatch):
+@pytest.mark.parametrize("who", ["threads", "processes"])
+def test_CK_02_on_two_that_share_each_batch(tmp_path, small, monkeypatch, who):
     monkeypatch.setattr(threads, "SHARE", 1)
+    monkeypatch.setattr(threads, "POSSIBLE", who == "processes" and helper.POSSIBLE)
     counts = []
     real = training.add_gradients
-    monkeypatch.setattr(training, "add_gradients", lambda *batch: counts.append(threads.count()) or real(*batch))
+    monkeypatch.setattr(training, "add_gradients", lambda *batch: counts.append(shares(batch[0], 9)) or real(*batch))
     with threadpool_limits(2, user_api="blas"):
         straight, stopped = straight_and_stopped(tmp_path, small(dropout=0.2), [4])
     assert (straight / CHECKPOINT).read_bytes() == (stopped / CHECKPOINT).read_bytes()
@@ -93,17 +95,17 @@ def test_CK_02_on_two_threads_that_share_each_batch(tmp_path, small, monkeypatch
 
 
 def test_another_number_of_threads_is_told(tmp_path, small, monkeypatch):
-    monkeypatch.setattr(training, "count", lambda: 2)
+    monkeypatch.setattr(training, "shares", lambda *given: 2)
     with pytest.raises(KeyboardInterrupt):
         train(small(), tmp_path / "run", StopAfter(3))
-    told = "2 threads shared a batch before, 1 now: sums differ in the last digits, and dropout falls elsewhere"
+    told = "a batch had 2 parts before and has 1 now: sums differ in the last digits, and dropout falls elsewhere"
     for number, stop, lines in ((2, 5, []), (1, 7, [told]), (1, 9, [])):
-        monkeypatch.setattr(training, "count", lambda number=number: number)
+        monkeypatch.setattr(training, "shares", lambda *given, number=number: number)
         display, said = StopAfter(stop), []
         display.say = said.append
         with pytest.raises(KeyboardInterrupt):
             resume(tmp_path / "run", display)
-        assert [line for line in said if "shared" in line] == lines
+        assert [line for line in said if "parts" in line] == lines
 
 
 SHAPES = {

@@ -1,0 +1,276 @@
+"""A batch that several processes share: the bits of threads, new parameters in every step, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from tests.several_threads import parts as on
+from tinygrad_tf import helper, manual_seed, replay, threads
+from tinygrad_tf import train as training
+from tinygrad_tf.data import IGNORE
+from tinygrad_tf.gradients import Team, add_gradients, helped
+from tinygrad_tf.models.decoder import Decoder, DecoderConfig
+from tinygrad_tf.nn import Parameter
+from tinygrad_tf.nn.utils import clip_grad_norm_
+from tinygrad_tf.optim import AdamW, Muon, Together
+from tinygrad_tf.runfolder import RunError
+from tinygrad_tf.train import resume, train
+
+pytestmark = pytest.mark.skipif(not helper.POSSIBLE, reason="a helper is a copy of this process, on Linux alone")
+
+
+class Steps:
+    """A model, its optimizer, and training steps."""
+
+    def __init__(self, batch=6, muon=False, **settings):
+        manual_seed(0)  # of dropout
+        self.model = Decoder(DecoderConfig(vocab_size=11, block_size=7, n_layer=2, n_head=2, n_embd=20, **settings),
+                             np.random.default_rng(0))  # fmt: skip
+        ids = np.random.default_rng(1).integers(0, 11, (batch, 8))
+        self.x, self.y = ids[:, :-1], ids[:, 1:].copy()
+        self.parameters = list(self.model.parameters())
+        matrices = [p for p in self.parameters if p.ndim == 2] if muon else []
+        adamw = AdamW([p for p in self.parameters if all(p is not m for m in matrices)], lr=0.01)
+        self.optimizer = Together(Muon(matrices), adamw) if muon else adamw
+
+    def gradients(self, slices=1):
+        loss = add_gradients(self.model, self.x, self.y, slices)
+        return [np.array(loss), *(p.grad.array.copy() for p in self.parameters)]
+
+    def step(self):
+        found = self.gradients()
+        clip_grad_norm_(self.optimizer.rows(), 0.5)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return found
+
+
+@contextmanager
+def several(steps, count):
+    """Gradients of these steps on this many processes."""
+    with threadpool_limits(count, user_api="blas"), ExitStack() as stack:
+        if count > 2:
+            stack.enter_context(pytest.MonkeyPatch.context()).setattr(threads, "SHARE", 1)
+        stack.enter_context(helped(steps.model, steps.optimizer, len(steps.x), count))
+        if Team.at_work.size != min(count, len(steps.x)):
+            pytest.skip("nothing here tells NumPy's products how many threads to use")
+        yield
+
+
+def same(found, wanted):
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("settings", [{}, {"dropout": 0.3}, {"batch": 5}, {"batch": 2}, {"batch": 1}, {"muon": True},
+                                      {"recompute": True, "dropout": 0.3}], ids=str)  # fmt: skip
+def test_steps_have_the_bits_of_as_many_threads(count, settings):
+    """Of the gradients, and so of the parameters that the next ones are computed with; dropout included."""
+    with on(count):
+        threaded = Steps(**settings)
+        wanted = [threaded.gradients()]
+        for p in threaded.parameters:
+            p.grad = None
+    processes = Steps(**settings)
+    with several(processes, count):
+        same(processes.gradients(), wanted[0])
+        processes.optimizer.zero_grad()
+        losses = [float(processes.step()[0]) for _ in range(8)]
+    assert losses[-1] < losses[0] - 0.02  # it learns: what the helpers see are the parameters of the last step
+
+
+@pytest.mark.parametrize("settings", [{}, {"dropout": 0.3}, {"muon": True}], ids=str)
+def test_several_steps_are_those_of_two_threads(settings):
+    threaded, processes = Steps(**settings), Steps(**settings)
+    manual_seed(0)
+    with on(2), replay.replaying():
+        wanted = [threaded.step() for _ in range(4)]
+    manual_seed(0)
+    with several(processes, 2), replay.replaying():
+        found = [processes.step() for _ in range(4)]
+    for a, b in zip(found, wanted, strict=True):
+        for g, h in zip(a, b, strict=True):
+            np.testing.assert_allclose(g, h, rtol=2e-4, atol=1e-6)  # the clipping adds squares up in another order
+    same(found[0], wanted[0])
+
+
+def test_twice_the_same_bits():
+    def run():
+        steps = Steps(dropout=0.3)
+        with several(steps, 2), replay.replaying():
+            return [array for _ in range(3) for array in steps.step()]
+
+    same(run(), run())
+
+
+@pytest.mark.parametrize("ignored", [0, 10, 42])
+def test_slices_add_up(ignored):
+    steps, whole = Steps(), Steps()
+    for each in (steps, whole):
+        each.y.reshape(-1)[:ignored] = IGNORE
+    wanted = whole.gradients()
+    with several(steps, 2):
+        for _ in range(2):
+            for a, b in zip(steps.gradients(slices=3), wanted, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+            steps.optimizer.zero_grad()
+
+
+def test_what_the_loss_does_not_use_gets_no_gradient():
+    steps = Steps()
+    steps.model.aside = Parameter(np.ones(3, np.float32))
+    steps.optimizer.add_param_group({"params": [steps.model.aside]})
+    steps.model.position_embedding.weight.requires_grad = False
+    before = steps.model.position_embedding.weight.array.copy()
+    with several(steps, 2):
+        for _ in range(2):
+            add_gradients(steps.model, steps.x, steps.y, 1)
+            assert steps.model.aside.grad is None
+            assert steps.model.position_embedding.weight.grad is None
+            clip_grad_norm_(steps.optimizer.rows(), 1.0)
+            steps.optimizer.step()
+            steps.optimizer.zero_grad()
+    np.testing.assert_array_equal(steps.model.aside.array, 1)
+    np.testing.assert_array_equal(steps.model.position_embedding.weight.array, before)
+
+
+def test_rows_hold_every_gradient_once():
+    steps = Steps()
+    with several(steps, 2):
+        steps.gradients()
+        row, *others = steps.optimizer.rows()
+        assert not others
+        assert row.grad.numel() == sum(p.numel() for p in steps.parameters)
+        assert all(np.shares_memory(p.grad.array, row.grad.array) for p in steps.parameters)
+        whole = clip_grad_norm_(steps.optimizer.rows(), 1e9)
+        assert whole == pytest.approx(clip_grad_norm_(steps.parameters, 1e9), rel=1e-5)
+    steps.optimizer.zero_grad()
+    steps.model.loss(steps.x, steps.y).backward()
+    assert steps.optimizer.rows() == steps.parameters
+
+
+def test_a_hook_sees_the_whole_gradient_once():
+    steps, seen = Steps(), []
+    with several(steps, 2):
+        handle = steps.model.lm_head.weight.register_hook(lambda g: seen.append(g.array.copy()))
+        add_gradients(steps.model, steps.x, steps.y, 1)
+        handle.remove()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], steps.model.lm_head.weight.grad.array)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_an_error_in_any_share_comes_out_and_the_next_batch_runs(place):
+    steps = Steps()
+    right = steps.x
+    with several(steps, 2):
+        steps.x = right.copy()
+        steps.x[place, -1] = 11
+        with pytest.raises(IndexError, match="11"):
+            steps.gradients()
+        assert all(p.grad is None for p in steps.parameters)
+        steps.x = right
+        found = steps.gradients()
+    wanted = Steps()
+    with on(2):
+        same(found, wanted.gradients())
+
+
+def test_other_models_are_computed_here():
+    steps, other = Steps(), Steps()
+    with several(steps, 2):
+        other.optimizer.zero_grad()
+        found = other.gradients()
+        assert other.optimizer.rows() == other.parameters
+    same(found, Steps().gradients())
+
+
+def test_no_room_for_a_process(monkeypatch):
+    def full():
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(os, "fork", full)
+    steps = Steps()
+    with threadpool_limits(2, user_api="blas"), helped(steps.model, steps.optimizer, 6, 1):
+        assert Team.at_work.size == 1
+        same(steps.gradients(), Steps().gradients())
+
+
+def test_work_that_pays_on_threads_gets_no_processes():
+    with threadpool_limits(2, user_api="blas"):
+        assert threads.processes_for(threads.LARGE) == 0
+        assert threads.processes_for(1) in (1, 2)
+
+
+def test_helpers_end_with_the_block():
+    steps = Steps()
+    with several(steps, 3):
+        pids = [each.pid for each in Team.at_work.helpers]
+        steps.gradients()
+    assert Team.at_work is None
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_killed_helper_is_told():
+    steps = Steps()
+    with several(steps, 2):
+        steps.gradients()
+        os.kill(Team.at_work.helpers[0].pid, signal.SIGKILL)
+        with pytest.raises(helper.Lost, match="was ended by SIGKILL, perhaps for want of memory"):
+            steps.gradients()
+
+
+def test_a_training_whose_helper_is_killed_can_go_on(tmp_path, small, no_pictures):
+    real, steps = training.add_gradients, []
+
+    def kills(*batch):
+        steps.append(1)
+        if len(steps) == 6:
+            os.kill(Team.at_work.helpers[0].pid, signal.SIGKILL)
+        return real(*batch)
+
+    config = small(checkpoint_every=5)
+    with threadpool_limits(2, user_api="blas"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "add_gradients", kills)
+        with pytest.raises(RunError, match=r"ended by SIGKILL.*the last checkpoint in .* is whole: go on with --resume"):
+            train(config, tmp_path / "run")
+    assert resume(tmp_path / "run").step == config.steps
+
+
+ORPHAN = """
+import sys
+from threadpoolctl import threadpool_limits
+from tests.training.test_processes import Steps, several
+from tinygrad_tf.gradients import Team
+steps = Steps()
+with several(steps, 2):
+    steps.gradients()
+    print(Team.at_work.helpers[0].pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_helper_does_not_outlive_this_process():
+    with subprocess.Popen([sys.executable, "-c", ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        pid = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+    for _ in range(200):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    return  # ended, and nobody has asked how
+        except OSError:
+            return
+        time.sleep(0.05)
+    pytest.fail("it still runs")
