@@ -528,8 +528,7 @@ def _(mo, np, ratio, recall):
     _work = {name: 2 * m * k * n for name, (m, k, n) in _sizes.items()}
 
     def _mode(operations):
-        most = max(2, int(operations / threads.SHARE))
-        return f"up to {most}, each with some of the sequences" if operations >= threads.SHARE else "one"
+        return f"up to {max(2, int(operations / threads.SHARE))} {'processes' if operations < threads.LARGE else 'threads'}"
 
     _rows = "\n    ".join(f"| {name} | {count / 1e6:,.0f} million | {_mode(count)} |" for name, count in _work.items())
     mo.md(f"""
@@ -537,15 +536,17 @@ def _(mo, np, ratio, recall):
     {recall["linear"]:.0%}. It is not a faster version of the same thing. It is another thing, which grows more slowly. A
     benchmark that shows the time alone compares two answers of which one is worse.
 
-    ## Threads
+    ## Threads and processes
 
     A matrix product can be shared out among the cores; NumPy's library does so by itself. The threads then wait for each
     other after every product, and everything between two products is done by one of them. `tinygrad-tf train` shares out the
     sequences of a batch instead: each thread takes some of them through all layers and back, and the threads meet once, when
-    their gradients are added. What they still share is Python, which one thread runs at a time. So the largest product of a
-    step decides:
+    their gradients are added. What they still share is Python, which one thread runs at a time, and in a small model that is
+    most of the work. Processes share nothing unless they are told to. So where the work is small the trainer makes a copy of
+    itself (on Linux, where that takes some milliseconds), with the parameters in memory that both see. Each has Python to
+    itself; each needs memory for what it keeps until backward, and for its Python. The largest product of a step decides:
 
-    | model | operations in its largest product | threads |
+    | model | operations in its largest product | its sequences are shared by |
     | :-- | --: | :-- |
     {_rows}
 

@@ -144,7 +144,7 @@ class Team:
             helper.ask(i, *[(ids.shape, np.asarray(ids, np.int64).tobytes()) for ids in (x, y)], *rest, streams)
         try:
             with alone():
-                loss, has, states = self._share(rows, requests[0], {})
+                loss, has, states = self._write(rows, requests[0], {})
         finally:
             answers = [helper.answer() for helper in asked]
         for (more, also, _), given in zip(answers, self.rows):
@@ -157,7 +157,7 @@ class Team:
             flat.take(row, [*islice(which, len(flat.params))])
         return loss
 
-    def _share(self, rows: list[np.ndarray], request: Request, streams: Streams) -> tuple[float, list[bool], Streams]:
+    def _write(self, rows: list[np.ndarray], request: Request, streams: Streams) -> tuple[float, list[bool], Streams]:
         """The loss, for each parameter whether it has a gradient, which is then in `rows`, and where random streams stand."""
         self._stand(streams)
         loss, found, copies = _share(self.model, request)
@@ -170,7 +170,7 @@ class Team:
     def _help(self, rows: list[np.ndarray], i: int, x: tuple, y: tuple, number: int, replaying: bool, streams: Streams) -> Any:
         """What a helper does for a request that has come as plain values."""
         ids, targets = (np.frombuffer(data, np.int64).reshape(shape) for shape, data in (x, y))
-        return self._share(rows, (i, ids, targets, number, replaying), streams)
+        return self._write(rows, (i, ids, targets, number, replaying), streams)
 
     def _stand(self, streams: Streams) -> None:
         """Move random streams to where they stand in another process."""

@@ -7,16 +7,17 @@ memory only where one of the two writes. Linux alone: elsewhere a library that i
 
 from __future__ import annotations
 
+import builtins
 import gc
 import marshal
 import mmap
 import os
-import pickle
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -65,18 +66,20 @@ class Helper:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.pid = 0
-                how = f"was ended by {signal.Signals(status).name}" if os.WIFSIGNALED(status) else "ended"
-                raise Lost(f"a process that shared the work {how}{', perhaps for want of memory' * (status == signal.SIGKILL)}")
-        error, answer = marshal.loads(self.letter)
-        if error:
-            raise pickle.loads(error)  # what a copy of this very program has packed
+                code = os.waitstatus_to_exitcode(status)
+                how = f"was ended by {signal.Signals(-code).name}" if code < 0 else "ended"
+                raise Lost(f"a process that shared the work {how}{', perhaps for want of memory' * (code == -signal.SIGKILL)}")
+        kind, answer = marshal.loads(self.letter)
+        if kind:
+            raise getattr(builtins, kind, RuntimeError)(answer)
         return answer
 
     def close(self) -> None:
         """End it at once, whatever it does."""
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            with suppress(OSError):  # somebody else has waited for it
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
             self.pid = 0
 
     def _serve(self, work: Callable[..., Any]) -> NoReturn:
@@ -89,9 +92,9 @@ class Helper:
                     if os.getppid() != self.parent:
                         os._exit(0)
                 try:
-                    answer = b"", work(*marshal.loads(self.letter))
+                    answer = "", work(*marshal.loads(self.letter))
                 except Exception as error:
-                    answer = pickle.dumps(error), None
+                    answer = type(error).__name__, str(error)
                 self._write(answer)
                 self.answered.release()
         finally:
@@ -102,11 +105,11 @@ class Helper:
         self.letter[: len(data)] = data
 
 
-def _came(signal_: Any) -> bool:
+def _came(semaphore: Any) -> bool:
     """Wait for a semaphore: looking again and again at first, then asleep, and not for ever."""
     until = time.perf_counter() + SPIN
-    while not signal_.acquire(False):
+    while not semaphore.acquire(False):
         if time.perf_counter() > until:
-            return signal_.acquire(True, LOOK)
+            return semaphore.acquire(True, LOOK)
         os.sched_yield()
     return True

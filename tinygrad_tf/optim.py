@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .errors import called, real, shown
+from .flat import Flat
 from .kernels import fast
-from .optimizer import Flat, Optimizer, evaluated
+from .optimizer import Optimizer, evaluated
 from .threads import on_threads
 
 
@@ -22,11 +24,15 @@ def _needless(**switches: Any) -> None:
             warnings.warn(f"{name}=True changes nothing here: a step is a few passes over one flat array anyway", stacklevel=3)
 
 
-def _check(lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
-    """Refuse what no optimizer of Adam's kind can take."""
-    if min(lr, eps, weight_decay) < 0 or not all(0 <= b < 1 for b in betas):
-        given = f"lr={lr}, betas={betas}, eps={eps}, weight_decay={weight_decay}"
-        raise ValueError(f"lr, eps and weight_decay must not be negative, betas lie in [0, 1): {given}")
+def _check(*, betas: Any = (), **numbers: Any) -> None:
+    """Refuse what no optimizer can take: a number that is none or negative, a beta outside [0, 1)."""
+    for name, number in numbers.items():
+        real(name, number)
+    if betas != ():
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise TypeError(f"{called()}betas are two numbers, as (0.9, 0.999), not {shown(betas)}")
+        for beta in betas:
+            real("a beta", beta, below=1)
 
 
 class SGD(Optimizer):
@@ -38,8 +44,7 @@ class SGD(Optimizer):
                  weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
                  fused: bool | None = None):
         _needless(foreach=foreach, fused=fused)
-        if lr < 0 or momentum < 0 or weight_decay < 0:
-            raise ValueError(f"lr, momentum and weight_decay must not be negative: {lr}, {momentum}, {weight_decay}")
+        _check(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening):
             raise ValueError("Nesterov momentum needs a momentum and no dampening")
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
@@ -71,7 +76,7 @@ class Adam(Optimizer):
         _needless(foreach=foreach, fused=fused)
         if amsgrad:
             raise NotImplementedError("amsgrad is not built: leave it out, or lower betas[1] for a shorter memory of g^2")
-        _check(lr, betas, eps, weight_decay)
+        _check(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
                                   "maximize": maximize})  # fmt: skip
 
@@ -133,9 +138,7 @@ class RMSprop(Optimizer):
                  weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None):
         _needless(foreach=foreach)
-        if min(lr, alpha, eps, weight_decay, momentum) < 0:
-            raise ValueError(f"lr, alpha, eps, weight_decay and momentum must not be negative: "
-                             f"{lr}, {alpha}, {eps}, {weight_decay}, {momentum}")  # fmt: skip
+        _check(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
                                   "centered": centered, "maximize": maximize})  # fmt: skip
 
@@ -170,9 +173,8 @@ class Adagrad(Optimizer):
                  initial_accumulator_value: float = 0.0, eps: float = 1e-10, foreach: bool | None = None, *,
                  maximize: bool = False, fused: bool | None = None):
         _needless(foreach=foreach, fused=fused)
-        if min(lr, lr_decay, weight_decay, initial_accumulator_value, eps) < 0:
-            raise ValueError(f"lr, lr_decay, weight_decay, initial_accumulator_value and eps must not be negative: "
-                             f"{lr}, {lr_decay}, {weight_decay}, {initial_accumulator_value}, {eps}")  # fmt: skip
+        _check(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps,
+               initial_accumulator_value=initial_accumulator_value)  # fmt: skip
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "maximize": maximize})  # fmt: skip
 
@@ -200,6 +202,7 @@ class Muon(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_steps: int = 5):
+        _check(lr=lr, weight_decay=weight_decay, momentum=momentum)
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
                                   "ns_steps": ns_steps})  # fmt: skip
 

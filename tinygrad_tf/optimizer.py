@@ -1,18 +1,14 @@
 """What every optimizer is: parameters in groups, their state, and steps over all of them at once.
 
-The parameters of a group are moved into one flat array, and so are their moments: an update is then a few passes over one array
-in pieces that fit the cache, whatever the number of parameters; gradients are brought in piece by piece. Each parameter remains
-a view of its part, under its own name and shape.
+An optimizer of its own defines `update`, a few operations on arrays; the rest is here.
 """
 
 from __future__ import annotations
 
 import warnings
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from operator import attrgetter, is_
 from types import MappingProxyType
 from typing import Any
 
@@ -20,122 +16,11 @@ import numpy as np
 
 from .dtypes import as_array
 from .engine import enable_grad, mark_written
-from .helper import shared
+from .flat import Flat
 from .tensor import Tensor
 from .threads import in_parts
 
-array_of = attrgetter("array")
 PIECE = 1 << 18  # elements updated at a time: longer pieces are fewer calls, and at each a thread may have to wait for Python
-
-
-class Flat:
-    """The parameters of one group as one array, and an array for each moment."""
-
-    def __init__(self, params: list[Tensor], moments: tuple[str, ...]):
-        dtypes = {p.dtype for p in params}
-        if len(dtypes) != 1:
-            raise ValueError(f"the parameters of one group must have one dtype, not {', '.join(sorted(map(str, dtypes)))}")
-        self.ends = np.cumsum([p.numel() for p in params]).tolist()
-        self.parts = [slice(end - p.numel(), end) for p, end in zip(params, self.ends, strict=True)]
-        self.params, self.steps = params, [0] * len(params)
-        self.data, *rest = (np.zeros(self.ends[-1], params[0].dtype) for _ in range(1 + len(moments)))
-        self.moments = dict(zip(moments, rest, strict=True))
-        self.views: list[Any] = [None] * len(params)
-        self.adopt()
-        self.grads: list[Tensor] = []  # the parts of `whole.grad`, once gradients lie in a row too
-        self.whole: Any = None
-
-    def adopted(self) -> bool:
-        return all(map(is_, map(array_of, self.params), self.views))
-
-    def adopt(self) -> None:
-        """Move parameters into the flat array: all at first, later those that somebody gave another array."""
-        if self.adopted():
-            return
-        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
-            if p.array is not self.views[i]:
-                self.data[part] = p.array.reshape(-1)
-                p.array = self.views[i] = self.data[part].reshape(p.shape)
-
-    def share_memory(self) -> None:
-        """Move the parameters to where helpers see them."""
-        self.data, self.views = shared(self.data.size, self.data.dtype), [None] * len(self.params)
-        self.adopt()
-
-    def blank(self) -> np.ndarray:
-        """A row to write gradients in, as the parameters lie: the group's own, unless it holds some already."""
-        if any(p.grad is not None for p in self.params):
-            return np.empty_like(self.data)
-        if not self.grads:
-            self.whole = Tensor(self.data)
-            self.whole.grad = Tensor(np.empty_like(self.data))
-            parts = zip(self.params, self.parts, strict=True)
-            self.grads = [Tensor(self.whole.grad.array[part].reshape(p.shape)) for p, part in parts]
-        return self.whole.grad.array
-
-    def take(self, row: np.ndarray, has: list[bool]) -> None:
-        """Add gradients that lie in a row, which `blank` gave, to those of the parameters that have one there."""
-        own = row is self.whole.grad.array
-        for p, grad, part, there in zip(self.params, self.grads, self.parts, has, strict=True):
-            if there and own:
-                p.grad = grad
-            elif there:
-                g = row[part].reshape(p.shape)
-                p.grad = Tensor(g if p.grad is None else p.grad.array + g)
-
-    def in_a_row(self) -> bool:
-        """Whether the parameters' gradients are the parts of one row."""
-        return bool(self.grads) and all(map(is_, [p.grad for p in self.params], self.grads))
-
-    def check(self) -> None:
-        """Refuse a step that could not be taken whole."""
-        if self.in_a_row() and self.adopted():
-            return
-        dtype = self.data.dtype
-        for p in self.params:
-            array, grad = p.array, p.grad
-            if array.dtype != dtype:
-                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {dtype}: make a new one")
-            if grad is None:
-                continue
-            if not isinstance(grad, Tensor):
-                raise TypeError(f"the gradient of a parameter of shape {p.shape} is a {type(grad).__name__}, and no tensor")
-            if grad.array.shape != array.shape:
-                raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
-
-    def runs(self) -> Iterator[tuple[slice, int]]:
-        """(part of the flat arrays, its step count, from 1) for all parameters that have a gradient.
-
-        Neighbours with the same count come as one part. A parameter whose `grad` is None is left out altogether.
-        """
-        start, stop, count = 0, 0, 0
-        if self.in_a_row() and min(self.steps) == (count := max(self.steps)):
-            self.steps = [count + 1] * len(self.steps)
-            yield slice(0, self.ends[-1]), count + 1
-            return
-        for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
-            if p.grad is None:
-                continue
-            self.steps[i] += 1
-            if (part.start, self.steps[i]) != (stop, count):
-                if stop > start:
-                    yield slice(start, stop), count
-                start, count = part.start, self.steps[i]
-            stop = part.stop
-        if stop > start:
-            yield slice(start, stop), count
-
-    def gradient(self, start: int, stop: int, out: np.ndarray) -> np.ndarray:
-        """The gradients of the elements from start to stop, which all have one, copied to the front of `out`."""
-        if self.in_a_row():
-            out[: stop - start] = self.whole.grad.array[start:stop]
-            return out[: stop - start]
-        at, i = start, bisect_right(self.ends, start)
-        while at < stop:
-            first, end = self.parts[i].start, min(self.ends[i], stop)
-            out[at - start : end - start] = self.params[i].grad.array.reshape(-1)[at - first : end - first]
-            at, i = end, i + 1
-        return out[: stop - start]
 
 
 def evaluated(closure: Callable[[], Any] | None) -> Any:

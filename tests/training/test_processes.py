@@ -124,6 +124,15 @@ def test_slices_add_up(ignored):
             steps.optimizer.zero_grad()
 
 
+def test_gradients_are_added_to_those_that_are_there():
+    steps = Steps()
+    once = steps.gradients()[1:]
+    with several(steps, 2):
+        for times in (2, 3):
+            for g, h in zip(steps.gradients()[1:], once, strict=True):
+                np.testing.assert_allclose(g, times * h, rtol=1e-4, atol=1e-6)
+
+
 def test_what_the_loss_does_not_use_gets_no_gradient():
     steps = Steps()
     steps.model.aside = Parameter(np.ones(3, np.float32))
