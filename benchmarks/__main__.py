@@ -15,7 +15,7 @@ import typer
 from tinygrad_tf.kernels import INSTALL
 
 from . import crossover, growth, imports, lengths, machine, measure, recomputation, report, results, tables, targets, tricks
-from .command import run
+from .command import run, told
 from .sizes import SIZES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -113,7 +113,7 @@ def main(
         if what != name and (what != "all" or name in ASKED_FOR):
             continue
         first = len(found)
-        for result in measurements:
+        for result in told(name, measurements):
             found.append(result)
             if to is not None:  # after each one, so that an interrupted run leaves what it has
                 results.write(to, facts, _others(before, found) + found)

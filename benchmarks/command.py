@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from time import monotonic
 from typing import Any
 
 import typer
@@ -11,6 +13,9 @@ from tinygrad_tf.text import TextError
 
 from .processes import WorkerError
 from .results import UnreadableResults
+
+SILENCE = 5  # seconds after which a measurement that is done is told
+PARTS = ("name", "size", "pass", "series", "value", "length", "fused", "threads")  # what tells results apart
 
 
 def run(app: typer.Typer, name: str, arguments: list[str]) -> int:
@@ -35,3 +40,17 @@ def run(app: typer.Typer, name: str, arguments: list[str]) -> int:
         message, status = str(error), 1
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return status
+
+
+def told(what: str, results: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The results, each as soon as it is measured. On stderr: what is being measured, and how far it has come."""
+    print(f"{what}: being measured, the table comes at the end", file=sys.stderr)
+    begun = said = monotonic()
+    for number, result in enumerate(results, 1):
+        now = monotonic()
+        if now - said >= SILENCE:
+            said = now
+            parts = [f"{part} {result[part]}" for part in PARTS if isinstance(result.get(part), (str, int))]
+            which = ", ".join(parts).removeprefix("name ")
+            print(f"{what}: {number} in {now - begun:.0f} s{', the last: ' * bool(which)}{which}", file=sys.stderr)
+        yield result

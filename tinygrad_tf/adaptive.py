@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import real
 from .optim import _check, _needless
 from .optimizer import Optimizer
 
@@ -23,9 +24,8 @@ class Adadelta(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0,
                  foreach: bool | None = None):
         _needless(foreach=foreach)
-        if min(lr, eps, weight_decay) < 0 or not 0 <= rho <= 1:
-            raise ValueError(f"lr, eps, weight_decay must not be negative and rho lie in [0, 1]: {lr}, {eps}, "
-                             f"{weight_decay}, {rho}")  # fmt: skip
+        _check(lr=lr, eps=eps, weight_decay=weight_decay)
+        real("rho", rho, most=1)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay})
 
     def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
@@ -51,7 +51,7 @@ class Adamax(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0.0, foreach: bool | None = None):
         _needless(foreach=foreach)
-        _check(lr, betas, eps, weight_decay)
+        _check(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
 
     def update(self, group: dict[str, Any], step: int, p: np.ndarray, g: np.ndarray, *moments: np.ndarray) -> None:
@@ -75,7 +75,7 @@ class RAdam(Optimizer):
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None):
         _needless(foreach=foreach)
-        _check(lr, betas, eps, weight_decay)
+        _check(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
                                   "decoupled_weight_decay": decoupled_weight_decay})  # fmt: skip
 

@@ -27,6 +27,10 @@ class CheckpointError(OneLine):
     """A file that is no usable checkpoint, or one that does not fit the model. The message is one line."""
 
 
+class NoCheckpoint(CheckpointError):
+    """A file that never was one."""
+
+
 @contextmanager
 def written_atomically(path: str | Path) -> Iterator[BinaryIO]:
     """A new file beside `path` to write into; at the end of the block it is flushed to the disk and renamed to `path`.
@@ -95,10 +99,13 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         found = "it may not be read; change its permissions" if Path(path).exists() else "no such checkpoint"
         raise CheckpointError(f"{path}: {found}") from None
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError, KeyError) as error:
+        if _foreign(path):
+            raise NoCheckpoint(f"{path} is no checkpoint; name the folder of a run, such as runs/tiny-1") from None
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path}: no safetensors file, or a damaged one ({reason}); {INSTEAD}") from None
     if KEY not in metadata:
-        raise CheckpointError(f"{path}: a safetensors file, but not a checkpoint of tinygrad-tf")
+        raise NoCheckpoint(f"{path} is a safetensors file, but no checkpoint of tinygrad-tf; name the folder of a run, such as "
+                           "runs/tiny-1")
     try:
         content = json.loads(metadata[KEY])
         version, digest, state = content["version"], content["sha256"], content["state"]
@@ -110,6 +117,15 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not intact:
         raise CheckpointError(f"{path}: damaged checkpoint (its contents do not match its SHA-256); {INSTEAD}")
     return tensors, state
+
+
+def _foreign(path: str | Path) -> bool:
+    """Whether a file does not even begin as a safetensors file does: eight bytes, then a list of names as JSON."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(9)[8:] not in (b"{", b"")  # nothing: one that was cut off
+    except OSError:
+        return False
 
 
 def _dense(name: str, array: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import typer
 from . import __version__, parallel
 from .errors import one_line
 from .process import launched
-from .runfolder import RunError
+from .runfolder import RunError, typed
 from .settings import FIXED_BY_MODEL, PRESETS, SettingError, TrainConfig, option
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the signal's number, as shells count
@@ -90,7 +90,10 @@ def train(
             elif resume is not None:
                 if run is not None:
                     raise RunError("--run and --resume exclude each other: a resumed run stays in its folder")
-                resume_run(resume, display, ranks, **given)
+                resumed = resume_run(resume, display, ranks, **given)
+                if not display.losses:
+                    display.say(f"all its steps ({resumed.step}) had been done; more go on with: tinygrad-tf train "
+                                f"--resume {typed(resume)} --steps {2 * resumed.step}")
             else:
                 preset = given.get("preset", "tiny")
                 if preset not in PRESETS:
@@ -116,7 +119,7 @@ def sample(
     tokens: Annotated[int, typer.Option(help="Number of new characters, or tokens, as the model knows them.", min=0)] = 500,
     temperature: Annotated[float, typer.Option(help="0 always takes the most probable character.")] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Only the k most probable characters.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Only the most probable that together reach p.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Only the most probable that together reach p, at most 1.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.", min=0)] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
     cache: Annotated[bool, typer.Option(help="Keep keys and values of earlier characters.")] = True,
@@ -125,15 +128,14 @@ def sample(
     """Write text with a trained model, character by character."""
     import numpy as np
 
-    from .generate import GenerationStats, generate
+    from .generate import GenerationStats, check_sampling, generate
     from .memory import keep_freed_memory
     from .report import printable
     from .run import Run
     from .runfolder import checkpoint_in
     from .writing import until
 
-    if top_p is not None and not 0 <= top_p <= 1:
-        raise ValueError(f"--top-p is a probability, from 0 to 1, not {top_p}")
+    check_sampling(temperature, top_k, top_p)
     idle = [name for name, value in (("--top-k", top_k), ("--top-p", top_p)) if value is not None]
     if idle and temperature == 0:
         print(f"{' and '.join(idle)} change{'s'[: len(idle) < 2]} nothing: --temperature 0 always takes the most probable "
@@ -207,7 +209,9 @@ def run_command(arguments: list[str]) -> int:
                 return 0
             print(f"{processes} processes were started; the first one does this alone", file=sys.stderr)
         _add_plugins(arguments)
-        command = typer.main.get_command(app)
+        command: Any = typer.main.get_command(app)
+        for each in command.commands.values():  # a whole sentence in the list of all: by itself it would be cut off
+            each.short_help = re.split(r"(?<=\.)\s", each.help or "", maxsplit=1)[0]
         if shutil.get_terminal_size().columns < NARROW:
             _write_help_below(command)
         # Not command.main(): that one has ways of its own to end after Ctrl-C or a closed pipe.
@@ -225,10 +229,13 @@ def run_command(arguments: list[str]) -> int:
         silence(sys.stdout)
         return PIPE_CLOSED
     except UsageError as error:
-        return _fail(error.format_message())
+        message = error.format_message().rstrip(".")
+        return _fail(message if "?" in message or not error.ctx else f"{message}; {error.ctx.command_path} --help says more")
     except MemoryError:
         return _fail("out of memory; end other programs, or take a smaller model")
     except OSError as error:
+        if not error.filename and error.errno == errno.ENOENT:  # what asks for the current folder names no file
+            return _fail("the folder that this was started in is gone; go to another one")
         return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}{WAYS_OUT.get(error.errno or 0, '')}")
     except ImportError as error:
         return _fail(f"{error}; tinygrad-tf doctor says what is installed")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .engine import Traced, recast
+from .errors import called, shown
 
 float16, float32, float64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 uint8, int8, int16, int32, int64 = (np.dtype(t) for t in (np.uint8, np.int8, np.int16, np.int32, np.int64))
@@ -24,15 +25,20 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray:
     else:
         if isinstance(data, (list, tuple)):
             if any(isinstance(item, Traced) and item.requires_grad for item in data):
-                raise TypeError("a list of tensors that require a gradient would leave the graph: use stack(), or x.detach()")
+                way = "use stack(), or x.detach()"
+                raise TypeError(f"{called()}a list of tensors that require a gradient would leave the graph: {way}")
             data = [as_array(item) if isinstance(item, Traced) else item for item in data]
-        array = np.asarray(data, dtype)
+        try:
+            array = np.asarray(data, dtype)
+        except (TypeError, ValueError) as error:  # rows of several lengths, words where numbers are wanted, no such dtype
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{called()}{str(error).splitlines()[0]} (from {shown(data)})") from None
         if dtype is None and array.dtype == float64:
             array = array.astype(float32)
     if dtype is not None:
         array = recast(array, dtype)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"a tensor holds numbers, not {array.dtype} (from {type(data).__name__})")
+        raise TypeError(f"{called()}a tensor holds numbers, not {array.dtype} (from {shown(data)})")
     return array
 
 
@@ -55,7 +61,8 @@ def as_ids(ids: Any, dtypes: tuple[np.dtype, ...]) -> np.ndarray:
     if not isinstance(ids, Traced):
         return as_array(ids)
     if dtypes and ids.array.dtype not in dtypes:
-        raise TypeError(f"a tensor of ids is {' or '.join(map(str, dtypes))} here, not {ids.array.dtype}: .long() converts")
+        wanted = " or ".join(map(str, dtypes))
+        raise TypeError(f"{called()}a tensor of ids is {wanted} here, not {ids.array.dtype}: .long() converts")
     return ids.array
 
 
@@ -66,8 +73,8 @@ def check_ids(ids: Any, size: int, dtypes: tuple[np.dtype, ...] = ()) -> np.ndar
     """
     ids = as_ids(ids, dtypes)
     if ids.dtype.kind not in "iu":
-        raise TypeError(f"ids must be integers, not {ids.dtype}")
+        raise TypeError(f"{called()}ids must be integers, not {ids.dtype}")
     if not between(ids, size):
         place = tuple(int(i) for i in np.argwhere((ids >= size) | (ids < 0))[0])
-        raise IndexError(f"id {ids[place]} at position {place} is not in a table of {size} rows (0 to {size - 1})")
+        raise IndexError(f"{called()}id {ids[place]} at position {place} is not in a table of {size} rows (0 to {size - 1})")
     return ids

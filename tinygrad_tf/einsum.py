@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .errors import shown
 from .tensor import Tensor
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -16,7 +17,12 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     Without an arrow the result has the letters that occur once, in alphabetical order. An ellipsis stands for the axes that
     have no letter, and is broadcast. A letter twice in one operand is its diagonal.
     """
+    if not isinstance(equation, str):
+        raise TypeError(f'einsum: the equation comes first, as in einsum("ij,jk->ik", a, b), not {shown(equation)}')
     tensors: list[Tensor] = list(operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)
+    for x in tensors:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"einsum: an operand of {equation!r} is {shown(x)} and no tensor: tensor(...) makes one of numbers")
     inputs, result = _letters(equation.replace(" ", ""), tensors)
     sizes = _sizes(equation, inputs, tensors)
     named = [_diagonals(x, letters) for x, letters in zip(tensors, inputs, strict=True)]
@@ -32,6 +38,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 def _letters(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
     """The letters of each operand and of the result, with letters for the axes of an ellipsis too."""
     left, arrow, result = equation.partition("->")
+    if set(equation.replace("...", "")) - set(LETTERS + ",->") or "->" in result:
+        raise ValueError(f"einsum: {equation!r} is letters, commas, ... and one -> at most")
     inputs = left.split(",")
     if len(inputs) != len(tensors):
         raise ValueError(f"einsum: {equation!r} names {len(inputs)} operands, got {len(tensors)}")

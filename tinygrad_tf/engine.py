@@ -185,7 +185,7 @@ def op(function: Callable | None = None, *, view: bool = False, alike: bool = Fa
             if cls is not None and (mixed or (fractions and dtype.kind != "f")):  # type: ignore[union-attr]
                 arrays = promote(args, arrays, alike)
             value, rule = function(*arrays, **settings)
-        except (ValueError, IndexError, TypeError, OverflowError) as error:
+        except (ValueError, IndexError, TypeError, OverflowError, AttributeError, RuntimeError) as error:
             raise describe(error, call, args, settings, state.scope) from error
         if type(value) is not np.ndarray:
             value = np.asarray(value)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
 from . import ops
 from .dtypes import as_array, as_condition, bool_, float16, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401  (part of the API)
+from .errors import called, real, shown, tensors, whole
 from .random import source
-from .tensor import Tensor, _sizes
+from .tensor import Tensor, _shape
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -30,11 +32,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def zeros(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.zeros(_sizes(size), dtype), requires_grad)
+    return Tensor(np.zeros(_shape(size), dtype), requires_grad)
 
 
 def ones(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.ones(_sizes(size), dtype), requires_grad)
+    return Tensor(np.ones(_shape(size), dtype), requires_grad)
 
 
 def empty(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
@@ -43,18 +45,21 @@ def empty(*size: Any, dtype: Any = float32, requires_grad: bool = False) -> Tens
 
 
 def full(size: Sequence[int], fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.full(_sizes((size,)), as_array(fill_value, dtype)), requires_grad)
+    return Tensor(np.full(_shape((size,)), as_array(fill_value, dtype)), requires_grad)
 
 
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
+    tensors(input=x)
     return zeros(x.shape, dtype=dtype or x.dtype)
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
+    tensors(input=x)
     return ones(x.shape, dtype=dtype or x.dtype)
 
 
 def full_like(x: Tensor, fill_value: Any, dtype: Any = None) -> Tensor:
+    tensors(input=x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype)
 
 
@@ -62,26 +67,29 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Ten
     """start, start + step, ... below end; arange(n) counts 0 ... n - 1. Integers give int64, a float gives float32."""
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
-    whole = all(isinstance(x, (int, np.integer)) for x in (start, end, step))
-    return Tensor(np.arange(start, end, step), dtype=dtype or (int64 if whole else float32))
+    if any(isinstance(x, (str, list, tuple, type(None))) for x in (start, end, step)) or not step or not isfinite(end - start):
+        raise ValueError(f"arange: numbers, and a step that is not 0, not {start!r}, {end!r}, {step!r}")
+    counting = all(isinstance(x, (int, np.integer)) for x in (start, end, step))
+    return Tensor(np.arange(start, end, step), dtype=dtype or (int64 if counting else float32))
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = float32) -> Tensor:
-    return Tensor(np.linspace(start, end, steps).astype(dtype))
+    ends = float(real("start", start, -inf)), float(real("end", end, -inf))
+    return Tensor(np.linspace(*ends, whole("steps", steps, 0)).astype(dtype))
 
 
 def eye(n: int, m: int | None = None, dtype: Any = float32) -> Tensor:
-    return Tensor(np.eye(n, m, dtype=dtype))
+    return Tensor(np.eye(whole("n", n, 0), None if m is None else whole("m", m, 0), dtype=dtype))
 
 
 def rand(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1)."""
-    return Tensor(source(generator).random(_sizes(size), dtype), requires_grad)
+    return Tensor(source(generator).random(_shape(size), dtype), requires_grad)
 
 
 def randn(*size: Any, generator: Any = None, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Standard normal."""
-    return Tensor(source(generator).standard_normal(_sizes(size), dtype), requires_grad)
+    return Tensor(source(generator).standard_normal(_shape(size), dtype), requires_grad)
 
 
 def randint(low: int = 0, high: Any = None, size: Any = None, generator: Any = None, dtype: Any = int64) -> Tensor:
@@ -89,13 +97,13 @@ def randint(low: int = 0, high: Any = None, size: Any = None, generator: Any = N
     if size is None:
         high, size = None, high
     low, high = (0, low) if high is None else (low, high)
-    return Tensor(source(generator).integers(low, high, size, dtype))
+    if whole("low", low) >= whole("high", high):
+        raise ValueError(f"randint: there is no integer from {low} up to {high - 1}: randint(low, high, size)")
+    return Tensor(source(generator).integers(low, high, None if size is None else _shape((size,)), dtype))
 
 
 def randperm(n: int, generator: Any = None) -> Tensor:
-    if n < 0:
-        raise ValueError(f"randperm: n is at least 0, not {n}")
-    return Tensor(source(generator).permutation(n))
+    return Tensor(source(generator).permutation(whole("n", n, 0)))
 
 
 def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, generator: Any = None) -> Tensor:
@@ -105,19 +113,28 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, gene
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join along an axis that they all have."""
-    if not tensors:
-        raise ValueError("cat needs at least one tensor")
-    return ops.cat(*tensors, dim=dim)
+    return ops.cat(*several(tensors), dim=dim)
 
 
 concat = concatenate = cat
 
 
+def several(tensors: Any) -> Any:
+    """What cat() and stack() join: tensors in a list."""
+    if isinstance(tensors, Tensor) or not np.iterable(tensors):
+        raise TypeError(f"{called()}a list of tensors, not {shown(tensors)}: [x, y], and x.flatten() joins the rows of one")
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError(f"{called().replace(':', '')}needs at least one tensor")
+    for tensor in tensors:
+        if not hasattr(tensor, "ndim"):
+            raise TypeError(f"{called()}a list of tensors, not with {shown(tensor)} in it: tensor(...) makes one of numbers")
+    return tensors
+
+
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join along a new axis."""
-    if not tensors:
-        raise ValueError("stack needs at least one tensor")
-    tensors = [as_tensor(t) for t in tensors]
+    tensors = [as_tensor(t) for t in several(tensors)]
     if len(shapes := {t.shape for t in tensors}) > 1:
         raise ValueError(f"stack: tensors of one shape, not {' and '.join(map(str, sorted(shapes)))}: cat() joins along one")
     return ops.cat(*(t.unsqueeze(dim) for t in tensors), dim=dim)
@@ -187,6 +204,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors)
     if indexing not in ("ij", "xy"):
         raise ValueError(f'meshgrid: indexing is "ij" or "xy", not {indexing!r}')
+    for x in axes:
+        if not isinstance(x, Tensor) or x.ndim > 1:
+            raise ValueError(f"meshgrid: tensors of one axis, not {shown(x)}")
     shape = tuple(x.numel() for x in axes)
     grid = [x.reshape([-1 if i == k else 1 for i in range(len(axes))]).expand(shape) for k, x in enumerate(axes)]
     return tuple(x.transpose(0, 1) if indexing == "xy" and len(axes) > 1 else x for x in grid)
@@ -209,6 +229,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     """(..., m, d), (..., n, d) -> (..., m, n)   the p-norm of every difference"""
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ValueError(f"cdist: (..., m, d) and (..., n, d), not {x1.shape} and {x2.shape}")
     return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
 
 

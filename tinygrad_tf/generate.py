@@ -38,8 +38,8 @@ def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -
         raise ValueError(f"temperature must be 0 (greedy) or a positive number, not {temperature}")
     if top_k is not None and (top_k < 1 or top_k != int(top_k)):
         raise ValueError(f"top-k must be a whole number, at least 1, not {top_k}")
-    if top_p is not None and not top_p >= 0:
-        raise ValueError(f"top-p must be at least 0, and from 1 on keeps every character, not {top_p}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top-p must be above 0, and at most 1, which keeps every token, not {top_p}")
 
 
 def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None,
@@ -47,7 +47,7 @@ def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | Non
     """(V,) -> (V,) float64   the distribution that `sample_token` draws from.
 
     Softmax of logits / temperature; then only the `top_k` most probable tokens; then only the shortest run of the most
-    probable whose sum reaches `top_p` (at least one token; from 1 on, all). Of equal tokens the lower index goes first.
+    probable whose sum reaches `top_p` (at least one token; at 1, all). Of equal tokens the lower index goes first.
     """
     check_sampling(temperature, top_k, top_p)
     return _probabilities(np.asarray(logits), temperature, top_k, top_p)
@@ -61,13 +61,13 @@ def _probabilities(logits: np.ndarray, temperature: float, top_k: int | None, to
     with np.errstate(over="ignore"):  # -40 / 1e-310 is -inf: probability 0, as it should be
         p = np.exp((z - z.max()) / temperature)
     p /= p.sum()
-    if top_k is None and (top_p is None or top_p >= 1):
+    if top_k is None and top_p in (None, 1):
         return p
     order = np.argsort(-p, kind="stable")
     if top_k is not None:
         p[order[top_k:]] = 0.0
         p /= p.sum()
-    if top_p is not None and top_p < 1:
+    if top_p not in (None, 1):
         reached = np.cumsum(p[order])[:-1]  # the mass before the 2nd, 3rd, ... token
         p[order[1:][reached > top_p - TOP_P_PRECISION]] = 0.0
         p /= p.sum()

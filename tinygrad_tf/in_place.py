@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ import numpy as np
 from . import ops
 from .dtypes import as_array
 from .engine import Traced, note_write, origin_of, owner, state
+from .errors import called, describe, real
 from .indexing import Apart, Indexed, as_index
 from .random import source as random_source
 
@@ -93,6 +95,9 @@ class InPlace(Indexed):
         """
         if out.shape != self.array.shape:
             raise ValueError(f"an in-place change cannot turn shape {self.array.shape} into {out.shape}")
+        if not np.can_cast(out.array.dtype, self.array.dtype, "same_kind"):
+            raise TypeError(f"{called()}a result of {out.array.dtype} cannot be cast to {self.array.dtype}, which an in-place "
+                            "change keeps: x = x + y makes a new tensor, .float() converts first")  # fmt: skip
         self._check_writable()
         base: Any = self if self.base is None else self.base
         recorded = state.recording and (out.requires_grad or self.requires_grad)
@@ -189,10 +194,13 @@ class InPlace(Indexed):
         return self._become(ops.put(self, source, index=...))
 
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Self:
+        real("mean", mean, -math.inf), real("std", std)
         draw: Any = random_source(generator).normal(mean, std, self.array.shape)
         return self.copy_(draw.astype(self.array.dtype))
 
     def uniform_(self, low: Any = 0.0, high: Any = 1.0, generator: Any = None) -> Self:
+        if real("low", low, -math.inf) > real("high", high, -math.inf):
+            raise RuntimeError(f"uniform_: there is no number from {low} up to {high}")
         draw: Any = random_source(generator).uniform(low, high, self.array.shape)
         return self.copy_(draw.astype(self.array.dtype))
 
@@ -203,10 +211,13 @@ class InPlace(Indexed):
             array = self.array
             if type(index) is Apart:
                 array, index = array[index.first], index.then
-            if type(value) in (bool, int, float):
-                array[index] = value
-            else:
-                ops.store(array, index, as_array(value))
+            try:
+                if type(value) in (bool, int, float):
+                    array[index] = value
+                else:
+                    ops.store(array, index, as_array(value))
+            except (ValueError, IndexError) as error:
+                raise describe(error, "put", (self, value), {"index": index}, state.scope) from error
             note_write(self, recorded=False)
         elif type(index) is Apart:
             flat, shape = ops.reshape(self, shape=(-1,)), self.array.shape

@@ -70,7 +70,7 @@ def _part(part: Any) -> Any:
         return int(part) if isinstance(part, (int, np.integer)) and type(part) is not bool else part
     kind = part.dtype.kind
     if kind not in "biu":
-        raise IndexError(f"an index holds integers or booleans, not {part.dtype}")
+        raise IndexError(f"an index holds integers or booleans, not {part.dtype}: .long() or .bool() converts")
     if kind == "u" and part.dtype.itemsize == 1:
         warnings.warn("an index of bytes (uint8) is a mask, as in PyTorch: say so with .bool(), or make it places with .long()",
                       stacklevel=4)  # fmt: skip
@@ -157,7 +157,10 @@ class Indexed(Traced):
         shape = self.array.shape or (1,)
         along, index = ops.axis(dim, len(shape)), _vector("index_fill", index)
         chosen = np.zeros(shape[along], bool)
-        chosen[index] = True
+        try:
+            chosen[index] = True
+        except IndexError as error:
+            raise IndexError(f"index_fill: {error}") from None
         chosen = chosen.reshape([-1 if i == along else 1 for i in range(self.array.ndim)])
         return ops.where(_number("index_fill", self, value), self, condition=chosen)
 
@@ -172,7 +175,10 @@ class Indexed(Traced):
         mask = as_array(mask)
         if mask.dtype != bool_:
             raise TypeError(f"masked_select: a mask holds booleans, not {mask.dtype}: .bool() makes one")
-        shape = np.broadcast_shapes(self.array.shape, mask.shape)
+        try:
+            shape = np.broadcast_shapes(self.array.shape, mask.shape)
+        except ValueError:
+            raise ValueError(f"masked_select: a mask of shape {mask.shape} does not fit {self.array.shape}") from None
         x = self if shape == self.array.shape else ops.expand(self, shape=shape)
         return ops.getitem(x, index=np.broadcast_to(mask, shape))
 

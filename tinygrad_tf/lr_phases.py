@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .errors import called, real, shown
 from .lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 
@@ -18,7 +19,7 @@ class ExponentialLR(LRScheduler):
     """Times gamma in every step."""
 
     def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1):
-        self.gamma = gamma
+        self.gamma = real("gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
@@ -29,14 +30,21 @@ class MultiplicativeLR(LambdaLR):
     """Times lr_lambda(step) in every step; one function for all groups, or a list with one for each."""
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
-        return group["lr"] if self.last_epoch == self.first else group["lr"] * self.lr_lambdas[i](self.last_epoch)
+        return group["lr"] if self.last_epoch == self.first else group["lr"] * self.factor(i)
+
+
+def steps_of(milestones: Any) -> list[Any]:
+    """Milestones: numbers of steps, in a list; 0.5 * epochs is a float, as in PyTorch."""
+    if isinstance(milestones, str) or not isinstance(milestones, Iterable):
+        raise TypeError(f"{called()}milestones is a list of steps, as [30, 80], not {shown(milestones)}")
+    return [real("a milestone", step) for step in milestones]
 
 
 class MultiStepLR(LRScheduler):
     """Times gamma at each of the milestones, twice at one that is named twice."""
 
     def __init__(self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
-        self.milestones, self.gamma = dict(Counter(milestones)), gamma
+        self.milestones, self.gamma = dict(Counter(steps_of(milestones))), real("gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
@@ -47,15 +55,17 @@ class ConstantLR(LRScheduler):
     """The starting rate times factor, and from step total_iters on the starting rate."""
 
     def __init__(self, optimizer: Any, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1):
-        if not 0 <= factor <= 1:
+        if not 0 <= real("factor", factor, -math.inf) <= 1:
             raise ValueError(f"ConstantLR: factor lies between 0 and 1, not at {factor}")
-        self.factor, self.total_iters = factor, total_iters
+        self.factor, self.total_iters = factor, real("total_iters", total_iters)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
         if self.last_epoch == 0:
             return group["lr"] * self.factor
-        return group["lr"] / self.factor if self.last_epoch == self.total_iters else group["lr"]
+        if self.last_epoch != self.total_iters:
+            return group["lr"]
+        return group["lr"] / self.factor if self.factor else self.base_lrs[i]
 
 
 class LinearLR(LRScheduler):
@@ -63,9 +73,10 @@ class LinearLR(LRScheduler):
 
     def __init__(self, optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1):
+        real("start_factor", start_factor, -math.inf), real("end_factor", end_factor, -math.inf)
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
             raise ValueError(f"LinearLR: factors lie between 0 and 1, and the first is not 0: {start_factor}, {end_factor}")
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, real("total_iters", total_iters)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
@@ -81,7 +92,7 @@ class PolynomialLR(LRScheduler):
     """The starting rate times (1 - step / total_iters) ** power, and 0 from step total_iters on."""
 
     def __init__(self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
-        self.total_iters, self.power = total_iters, power
+        self.total_iters, self.power = real("total_iters", total_iters), real("power", power, -math.inf)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
@@ -98,6 +109,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
+        real("T_0", T_0, -math.inf), real("T_mult", T_mult, -math.inf), real("eta_min", eta_min, -math.inf)
         if T_0 < 1 or T_mult < 1 or int(T_0) != T_0 or T_mult != int(T_mult):
             raise ValueError(f"T_0 and T_mult are whole numbers from 1 on, not {T_0}, {T_mult}")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
@@ -130,6 +142,8 @@ class _Several(LRScheduler):
     left_out = ("optimizer", "_schedulers")
 
     def _hold(self, optimizer: Any, schedulers: Sequence[LRScheduler]) -> None:
+        if not isinstance(schedulers, (list, tuple)) or not all(isinstance(s, LRScheduler) for s in schedulers):
+            raise TypeError(f"{type(self).__name__} takes a list of schedules, not {shown(schedulers)}")
         if not schedulers or any(s.optimizer is not optimizer or isinstance(s, ReduceLROnPlateau) for s in schedulers):
             raise ValueError(f"{type(self).__name__} takes schedules of one optimizer, at least one, none that reads a number")
         self.optimizer, self._schedulers = optimizer, list(schedulers)
@@ -148,6 +162,7 @@ class SequentialLR(_Several):
 
     def __init__(self, optimizer: Any, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1):
         self._hold(optimizer, schedulers)
+        milestones = steps_of(milestones)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}")
         self._milestones, self.last_epoch = list(milestones), last_epoch + 1
@@ -173,7 +188,8 @@ class ChainedScheduler(_Several):
     """Several schedules at once: each changes what the one before it made of the rates."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Any = None):
-        self._hold(optimizer or schedulers[0].optimizer if schedulers else None, schedulers)
+        first = schedulers[0] if isinstance(schedulers, (list, tuple)) and schedulers else None
+        self._hold(optimizer or getattr(first, "optimizer", None), schedulers)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
     def step(self) -> None:

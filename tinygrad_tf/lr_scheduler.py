@@ -11,6 +11,22 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from .errors import called, real, shown, whole
+
+
+def of_optimizer(optimizer: Any) -> Any:
+    """The optimizer, if it is one."""
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(f"{called()}an optimizer comes first, not {shown(optimizer)}")
+    return optimizer
+
+
+def steps(what: str, number: Any) -> Any:
+    """A number of steps that is more than 0; epochs / 3 may be a fraction, as in PyTorch."""
+    if not real(what, number):
+        raise ValueError(f"{called()}{what} counts steps, so it is not {number}")
+    return number
+
 
 class LRScheduler:
     """What the schedules share: the count of steps, the rates at the start, and the state to go on from.
@@ -22,7 +38,8 @@ class LRScheduler:
     left_out: tuple[str, ...] = ("optimizer",)  # what is no part of the state
 
     def __init__(self, optimizer: Any, last_epoch: int = -1):
-        self.optimizer, self.last_epoch, self.first = optimizer, last_epoch, last_epoch + 1
+        whole("last_epoch", last_epoch, -1)
+        self.optimizer, self.last_epoch, self.first = of_optimizer(optimizer), last_epoch, last_epoch + 1
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
@@ -59,6 +76,8 @@ class LRScheduler:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` of such a schedule returned, or of PyTorch's; names unknown here are left out."""
+        if not isinstance(state_dict, dict):
+            raise TypeError(f"{called()}a dict, which state_dict() gave, not {shown(state_dict)}")
         own = vars(self).keys() - set(self.left_out)
         vars(self).update({name: value for name, value in state_dict.items() if name in own})
 
@@ -69,16 +88,22 @@ class LambdaLR(LRScheduler):
     left_out = ("optimizer", "lr_lambdas")
 
     def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1):
-        groups = len(optimizer.param_groups)
+        groups = len(of_optimizer(optimizer).param_groups)
         self.lr_lambdas: list[Callable[[int], float]] = (
             list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
         )
         if len(self.lr_lambdas) != groups:
             raise ValueError(f"{len(self.lr_lambdas)} functions for {groups} parameter groups: one for each")
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"{called()}lr_lambda is a function of the step, not {shown(function)}")
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
-        return self.base_lrs[i] * self.lr_lambdas[i](self.last_epoch)
+        return self.base_lrs[i] * self.factor(i)
+
+    def factor(self, i: int) -> float:
+        return real("lr_lambda(step)", self.lr_lambdas[i](self.last_epoch), -math.inf)
 
     def state_dict(self) -> dict[str, Any]:
         """Of a function nothing is kept, of an object that can be called its attributes."""
@@ -95,7 +120,7 @@ class StepLR(LRScheduler):
     """Times gamma every step_size steps."""
 
     def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
-        self.step_size, self.gamma = step_size, gamma
+        self.step_size, self.gamma = steps("step_size", step_size), real("gamma", gamma)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
@@ -110,7 +135,7 @@ class CosineAnnealingLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
-        self.T_max, self.eta_min = T_max, eta_min
+        self.T_max, self.eta_min = steps("T_max", T_max), real("eta_min", eta_min, -math.inf)
         super().__init__(optimizer, last_epoch)
 
     def rate(self, i: int, group: dict[str, Any]) -> float:
@@ -138,12 +163,15 @@ class OneCycleLR(LRScheduler):
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("one cycle needs total_steps, or epochs and steps_per_epoch")
-            total_steps = epochs * steps_per_epoch
-        if total_steps <= 0 or not 0 <= pct_start <= 1:
+            total_steps = whole("epochs", epochs) * whole("steps_per_epoch", steps_per_epoch)
+        real("div_factor", div_factor), real("final_div_factor", final_div_factor), real("pct_start", pct_start, -math.inf)
+        if not div_factor or not final_div_factor:
+            raise ValueError(f"OneCycleLR: rates are divided by {div_factor} and {final_div_factor}, so neither is 0")
+        if whole("total_steps", total_steps) <= 0 or not 0 <= pct_start <= 1:
             raise ValueError(f"total_steps must be positive and pct_start lie in [0, 1]: {total_steps}, {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f'anneal_strategy is "cos" or "linear", not {anneal_strategy!r}')
-        groups = optimizer.param_groups
+        groups = of_optimizer(optimizer).param_groups
         if cycle_momentum and not all("betas" in group or "momentum" in group for group in groups):
             raise ValueError("this optimizer has neither momentum nor betas: cycle_momentum=False leaves them alone")
         self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
@@ -157,7 +185,8 @@ class OneCycleLR(LRScheduler):
             self.phases = [(rise, low, high, "max_momentum", "base_momentum"),
                            (total_steps - 1, high, least, "base_momentum", "max_momentum")]  # fmt: skip
         if last_epoch == -1:
-            lists = [_each(x, len(groups)) for x in (max_lr, base_momentum, max_momentum)]
+            given = {"max_lr": max_lr, "base_momentum": base_momentum, "max_momentum": max_momentum}
+            lists = [[real(name, number) for number in _each(x, len(groups))] for name, x in given.items()]
             for group, top, base, most in zip(groups, *lists, strict=True):
                 group["initial_lr"], group["max_lr"] = top / div_factor, top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -197,11 +226,12 @@ class ReduceLROnPlateau(LRScheduler):
 
     def __init__(self, optimizer: Any, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
                  threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0.0, eps: float = 1e-8):
-        if factor >= 1:
+        whole("patience", patience, 0), whole("cooldown", cooldown, 0), real("threshold", threshold, -math.inf)
+        if real("factor", factor) >= 1:
             raise ValueError(f"a factor of {factor} does not reduce: it must be below 1")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ValueError(f'mode is "min" or "max", threshold_mode "rel" or "abs": not {mode!r}, {threshold_mode!r}')
-        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.optimizer, self.mode, self.factor, self.patience = of_optimizer(optimizer), mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.min_lrs = _each(min_lr, len(optimizer.param_groups))
         self.best = math.inf if mode == "min" else -math.inf
@@ -209,6 +239,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = [group["lr"] for group in optimizer.param_groups]
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]  # this one looks at a number
+        real("metrics", metrics, -math.inf)
         self.last_epoch += 1
         if self.is_better(float(metrics)):
             self.best, self.num_bad_epochs = float(metrics), 0

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from .engine import Traced, added, op, plain, recast
+from .errors import called, whole
 
 # ------------------------------------------------------------------------------------------------ arithmetic
 
@@ -183,18 +184,20 @@ def axes(dim, ndim: int) -> tuple[int, ...]:
     """The axes that `dim` names (None: all), as numbers from 0."""
     if dim is None:
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, (int, np.integer)) else tuple(dim)
+    dims = (dim,) if isinstance(dim, (int, np.integer)) or not np.iterable(dim) else tuple(dim)
     found = tuple([place(d, ndim) for d in dims])
     if len(set(found)) < len(found):
-        raise ValueError(f"dim {dims} names an axis twice")
+        raise ValueError(f"{called()}dim {dims} names an axis twice")
     return found if ndim else ()
 
 
 def place(dim, ndim: int) -> int:
     """The number from 0 of the axis that the number `dim` names. A 0-d tensor takes 0 and -1, as if it had one axis."""
     count = ndim or 1
+    if type(dim) is not int:
+        dim = whole("dim", dim)
     if not -count <= dim < count:
-        raise IndexError(f"dim {dim} is out of range for a tensor with {ndim} axes")
+        raise IndexError(f"{called()}dim {dim} is out of range for a tensor with {ndim} axes, {-count} to {count - 1}")
     return dim % count
 
 
@@ -202,7 +205,7 @@ def axis(dim, ndim: int) -> int:
     """The one axis that `dim` names, as a number from 0."""
     found = axes(dim, ndim)
     if len(found) != 1:
-        raise ValueError(f"dim={dim} must name one axis of a tensor with {ndim} axes")
+        raise ValueError(f"{called()}dim={dim} must name one axis of a tensor with {ndim} axes")
     return found[0]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import ops
 from .dtypes import as_array, int64
+from .errors import real, whole
 from .in_place import InPlace
 
 values_and_indices = namedtuple("values_and_indices", "values indices")
@@ -37,7 +38,7 @@ class Ordered(InPlace):
     @_along_an_axis
     def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         """(values, indices): the k-th smallest along dim, k from 1."""
-        if not 1 <= k <= self.shape[ops.axis(dim, self.ndim)]:
+        if not 1 <= whole("k", k) <= self.shape[ops.axis(dim, self.ndim)]:
             raise ValueError(f"kthvalue: k={k} of the {self.shape[dim]} numbers along dim {dim}")
         return self._picked(dim, keepdim, self.argsort(dim).narrow(dim, k - 1, 1))
 
@@ -112,6 +113,9 @@ class Ordered(InPlace):
         """(n,) -> (largest + 1,), at least minlength   how often each number is there, or the sum of its weights"""
         if self.ndim != 1 or self.dtype.kind not in "iu" or (self.array < 0).any():
             raise ValueError(f"bincount counts integers from 0 on, in one axis, not {self.dtype} of shape {self.shape}")
+        if weights is not None and (shape := as_array(weights).shape) != self.shape:
+            raise ValueError(f"bincount: weights of shape {shape} for {self.shape[0]} numbers: one for each")
+        whole("minlength", minlength, 0)
         w = None if weights is None or not self.numel() else as_array(weights)  # of nothing: integers, as in PyTorch
         count = np.bincount(self.array, w, minlength)
         return self.result(count if w is None or w.dtype.kind != "f" else count.astype(w.dtype))
@@ -119,6 +123,7 @@ class Ordered(InPlace):
     def histc(self: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         """How many numbers lie in each of the bins of one width from min to max; both 0: from the smallest to the largest."""
         x = self._floats("histc").array.reshape(-1)
+        whole("bins", bins, 1), real("min", min, -math.inf), real("max", max, -math.inf)
         if min == max == 0 and x.size:
             min, max = x.min().item(), x.max().item()
         if min == max:

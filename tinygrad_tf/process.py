@@ -34,6 +34,11 @@ def runs(*rooms: str) -> bool:
     return module.partition(".")[0] in rooms or any(word.endswith(("tinygrad-tf", "tinygrad-tf.exe")) for word in words[:2])
 
 
+def examines() -> bool:
+    """Whether this process is the command that says what is wrong with all of them, `tinygrad-tf doctor`."""
+    return runs("tinygrad_tf") and sys.argv[1:2] == ["doctor"]
+
+
 if runs("tinygrad_tf"):  # until the command's `main` takes over, Ctrl-C ends it at once and without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -6,7 +6,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
@@ -203,6 +204,19 @@ def _no_remarks(logger: str) -> Iterator[None]:
         logging.getLogger(logger).setLevel(level)
 
 
+def _matplotlib() -> Any:
+    """The library, also where MPLBACKEND names no way to show pictures, which would end its import: none is shown here."""
+    if "matplotlib" not in sys.modules and (backend := os.environ.pop("MPLBACKEND", None)) is not None:
+        try:
+            import matplotlib
+
+            with suppress(ValueError):
+                matplotlib.rcParams["backend"] = backend  # as it does itself, for what else this process shows
+        finally:
+            os.environ["MPLBACKEND"] = backend
+    return import_module("matplotlib")
+
+
 def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, floor: float | None = None,
                 unit: str = "character") -> None:
     """Write loss.svg and loss.png into `folder`: training and held-out loss against steps, and the floor where known.
@@ -210,7 +224,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]], folder: Path, title: str, 
     `history` is the content of metrics.jsonl. The same history gives the same bytes.
     """
     with _no_remarks("matplotlib"):  # such as that the home folder cannot be written
-        import matplotlib
+        matplotlib = _matplotlib()
         from matplotlib.figure import Figure
 
     train = [(line["step"], line["loss"]) for line in history if "loss" in line]

@@ -11,6 +11,7 @@ from . import ops
 from .activations import normal_below
 from .dtypes import as_array, float64
 from .engine import Traced
+from .errors import real, shown, tensors, whole
 from .in_place import _in_place
 from .missing import missing
 from .order import Ordered
@@ -43,6 +44,7 @@ class Seldom(Ordered):
 
     def logaddexp(self: Any, other: Any) -> Any:
         """ln(e ** x + e ** other)"""
+        tensors(other=other)
         self._floats("logaddexp"), other._floats("logaddexp")
         shape = np.broadcast_shapes(self.shape, other.shape)
         return ops.cat(self.expand(1, *shape), other.expand(1, *shape), dim=0).logsumexp(0)
@@ -57,12 +59,14 @@ class Seldom(Ordered):
 
     def lerp(self: Any, end: Any, weight: Any) -> Any:
         """self + weight (end - self): from self, this part of the way to end"""
+        tensors(end=end)
         return self._floats("lerp") + (end._floats("lerp") - self) * weight
 
     def addcmul(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         return self + tensor1 * tensor2 * value
 
     def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+        tensors(tensor1=tensor1, tensor2=tensor2)
         return self._floats("addcdiv") + tensor1._floats("addcdiv") / tensor2 * value
 
     def clamp_min(self: Any, min: Any) -> Any:
@@ -73,7 +77,8 @@ class Seldom(Ordered):
 
     def nan_to_num(self: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
         """Numbers in place of NaN (0) and of the infinities (the largest and the smallest of the dtype)."""
-        number = np.nan_to_num(self.array, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+        nan = 0.0 if nan is None else real("nan", nan, -math.inf)
+        number = np.nan_to_num(self.array, nan=nan, posinf=posinf, neginf=neginf)
         return ops.where(self, number, condition=np.isfinite(self.array))
 
     lerp_, addcmul_, addcdiv_ = _in_place(lerp), _in_place(addcmul), _in_place(addcdiv)
@@ -92,8 +97,8 @@ class Seldom(Ordered):
 
     def unflatten(self: Any, dim: int, sizes: Any) -> Any:
         """One axis as several: (..., n, ...) -> (..., *sizes, ...)"""
-        dim = ops.axis(dim, self.ndim)
-        if not len(sizes) or (-1 not in sizes and math.prod(sizes) != self.shape[dim]):
+        dim, sizes = ops.axis(dim, self.ndim), [whole("a size", n, -1) for n in (sizes if np.iterable(sizes) else (sizes,))]
+        if not sizes or sizes.count(-1) > 1 or (-1 not in sizes and math.prod(sizes) != self.shape[dim]):
             raise ValueError(f"unflatten: sizes {tuple(sizes)} do not make up an axis of size {self.shape[dim]}")
         return self.reshape(*self.shape[:dim], *sizes, *self.shape[dim + 1 :])
 
@@ -129,9 +134,9 @@ class Seldom(Ordered):
     def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
         """(..., n, ...) -> (..., windows, ..., size)   every window of `size` places along an axis, `step` apart; a copy"""
         dim = ops.axis(dimension, self.ndim)
-        starts = np.arange(0, self.shape[dim] - size + 1, step)
-        if size > self.shape[dim] or step < 1:
+        if whole("size", size, 0) > self.shape[dim] or whole("step", step) < 1:
             raise ValueError(f"unfold: windows of {size}, {step} apart, do not fit an axis of size {self.shape[dim]}")
+        starts = np.arange(0, self.shape[dim] - size + 1, step)
         return self[(slice(None),) * dim + (starts[:, None] + np.arange(size),)].movedim(dim + 1, -1)
 
     def tril_(self: Any, diagonal: int = 0) -> Any:
@@ -151,7 +156,7 @@ class Seldom(Ordered):
         strides = tuple(s // self.array.itemsize for s in self.array.strides)
         if self.is_contiguous():  # where NumPy is free to say anything for an axis of size 1
             strides = tuple(math.prod(max(n, 1) for n in self.shape[i + 1 :]) for i in range(self.ndim))
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else strides[ops.axis(dim, self.ndim)]
 
     def data_ptr(self: Any) -> int:
         """The address of the first number: tensors that share it share memory."""
@@ -164,14 +169,14 @@ class Seldom(Ordered):
 
     def dot(self: Any, tensor: Any) -> Any:
         """(n,), (n,) -> ()"""
-        if self.ndim != 1 or self.shape != tensor.shape:
-            raise RuntimeError(f"dot: two vectors of one length, not {self.shape} and {tensor.shape}")
+        if self.ndim != 1 or self.shape != getattr(tensor, "shape", None):
+            raise RuntimeError(f"dot: two vectors of one length, not {shown(self)} and {shown(tensor)}")
         return self @ tensor
 
     def mv(self: Any, vec: Any) -> Any:
         """(m, n), (n,) -> (m,)"""
-        if (self.ndim, vec.ndim) != (2, 1):
-            raise RuntimeError(f"mv: a matrix and a vector, not {self.shape} and {vec.shape}")
+        if (self.ndim, getattr(vec, "ndim", None)) != (2, 1):
+            raise RuntimeError(f"mv: a matrix and a vector, not {shown(self)} and {shown(vec)}")
         return self @ vec
 
     def baddbmm(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -185,20 +190,23 @@ class Seldom(Ordered):
         p = self._floats("multinomial").array.astype(float64)
         if not np.isfinite(p).all() or (p < 0).any() or (p.sum(-1) <= 0).any():
             raise ValueError("multinomial: weights must be finite, not negative, and not all zero")
+        if not 1 <= p.ndim <= 2 or whole("num_samples", num_samples, 1) > (math.inf if replacement else p.shape[-1]):
+            raise ValueError(f"multinomial: {num_samples} draws from weights of shape {p.shape}: weights have one axis or two, "
+                             "and replacement=True draws a place more than once")  # fmt: skip
         rng, rows = source(generator), np.atleast_2d(p)
         draws = [rng.choice(rows.shape[1], num_samples, replace=replacement, p=row / row.sum()) for row in rows]
         return self.result(np.asarray(draws).reshape(*p.shape[:-1], num_samples))
 
     def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
         """Draws from the exponential distribution of mean 1 / lambd."""
-        if not lambd > 0:
+        if not real("lambd", lambd, -math.inf) > 0:
             raise ValueError(f"exponential_: lambd is above 0, not {lambd}")
         return self.copy_((source(generator).standard_exponential(self.shape) / lambd).astype(self.dtype))
 
     def random_(self: Any, low: int = 0, high: int | None = None, *, generator: Any = None) -> Any:
         """Whole numbers from low to high - 1; random_(high) starts from 0."""
         low, high = (0, low) if high is None else (low, high)
-        if low >= high:
+        if whole("low", low) >= whole("high", high):
             raise ValueError(f"random_: there is no number from {low} up to {high - 1}")
         return self.copy_(source(generator).integers(low, high, self.shape).astype(self.dtype))
 

@@ -147,8 +147,9 @@ class TrainConfig:
             if name in given and getattr(self, other) != wanted:
                 raise SettingError(f"{name}={getattr(self, name)} has no effect with {other}={getattr(self, other)}: leave it "
                                    f"out, or take {other}={wanted}")
-        if "window" in given and self.window is not None and self.window > self.block_size:
-            raise SettingError(f"window={self.window} has no effect: it is more than the context, block_size={self.block_size}")
+        if "window" in given and self.window is not None and self.window >= self.block_size:
+            raise SettingError(f"window={self.window} has no effect: a position looks back at all of the context, block_size="
+                               f"{self.block_size}, without it; leave it out, or take fewer tokens")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

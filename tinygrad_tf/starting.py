@@ -24,7 +24,10 @@ def learned(config: TrainConfig) -> tuple[TrainConfig, Decoder, Vocabulary | Tok
     """
     place = Path(config.init_from or "").absolute()
     if place.is_file() or (place / CHECKPOINT).is_file():
-        model, vocabulary = _of_run(place if place.is_file() else place / CHECKPOINT, config.dropout)
+        try:
+            model, vocabulary = _of_run(place if place.is_file() else place / CHECKPOINT, config.dropout)
+        except checkpoint.NoCheckpoint as error:
+            raise RunError(f"--init-from: {error}, or of weights") from None
     elif (place / CONFIG).is_file():
         model, vocabulary = _of_public(place, config.dropout)
     else:

@@ -111,7 +111,7 @@ class Loops:
             return None
         try:
             from .kernels import decoding
-        except (ImportError, RuntimeError):  # numba cannot be used here: the first op that wanted it has said so
+        except (ImportError, RuntimeError, ValueError):  # numba cannot be used here: the first op that wanted it has said so
             return None
         return cls(model, decoding, parameters, arrays)
 

@@ -7,6 +7,7 @@ import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .device import CPU, KINDS, on_cpu
 from .device import device as Device
 from .dtypes import as_array, as_condition, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .engine import Traced, note_write, origin_of, promote, recast, state
+from .errors import called, describe, shown, whole
 from .order import values_and_indices
 from .printing import numbers
 from .seldom import Seldom
@@ -31,7 +33,10 @@ def _constant(function: Callable, foreign: Any = None) -> Any:
     def method(*inputs: Any) -> Tensor:
         if foreign is not None and (inputs[-1] is None or isinstance(inputs[-1], str)):
             return foreign
-        return Tensor(np.asarray(function(*map(_number, inputs))))
+        try:
+            return Tensor(np.asarray(function(*map(_number, inputs))))
+        except (TypeError, ValueError) as error:
+            raise describe(error, function.__name__, inputs, {}, state.scope) from error
 
     return method
 
@@ -146,7 +151,7 @@ class Tensor(Seldom):
         return self.array.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[ops.axis(dim, self.ndim)]
 
     def numel(self) -> int:
         return self.array.size
@@ -175,6 +180,8 @@ class Tensor(Seldom):
         return self.dtype.kind == "f"
 
     def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor has no len(): item() is its one number")
         return len(self.array)
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -381,13 +388,16 @@ class Tensor(Seldom):
         return Tensor(found.astype(uint8) if self.dtype == uint8 else found)  # bytes were PyTorch's booleans once
 
     def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: builtins.bool = False) -> Tensor:
-        return Tensor(np.isclose(self.array, as_array(other), rtol, atol, equal_nan))
+        try:
+            return Tensor(np.isclose(self.array, as_array(other), rtol, atol, equal_nan))
+        except ValueError as error:
+            raise describe(error, "isclose", (self, other), {}, state.scope) from error
 
     def equal(self, other: Tensor) -> builtins.bool:
         return builtins.bool(np.array_equal(self.array, as_array(other)))
 
     def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: builtins.bool = False) -> builtins.bool:
-        return builtins.bool(np.allclose(self.array, as_array(other), rtol, atol, equal_nan))
+        return builtins.bool(self.isclose(other, rtol, atol, equal_nan).array.all())
 
     # -------------------------------------------------------------------------------------------- functions of one number
 
@@ -410,6 +420,8 @@ class Tensor(Seldom):
 
     def outer(self, vec2: Tensor) -> Tensor:
         """(m,), (n,) -> (m, n)   every product"""
+        if self.ndim != 1 or np.ndim(_number(vec2)) != 1:
+            raise ValueError(f"outer: two vectors, not {shown(self)} and {shown(vec2)}")
         return self.unsqueeze(1) * vec2.unsqueeze(0)
 
     def square(self) -> Tensor:
@@ -447,13 +459,13 @@ class Tensor(Seldom):
             axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
         """The sum along dim (None: of all). `axis` and `keepdims` are NumPy's names for the same."""
         x = _wide(self) if dtype is None else self.to(dtype)
-        return ops.sum(x, dim=axis if dim is None else dim, keepdim=keepdim or keepdims)
+        return ops.sum(x, dim=axis if dim is None else dim if axis is None else _twice(), keepdim=keepdim or keepdims)
 
     def mean(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, *,
              axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
         if dtype is not None:
             return self.to(dtype).mean(dim, keepdim, axis=axis, keepdims=keepdims)
-        dim, keepdim = axis if dim is None else dim, keepdim or keepdims
+        dim, keepdim = axis if dim is None else dim if axis is None else _twice(), keepdim or keepdims
         return ops.sum(self._floats("mean"), dim=dim, keepdim=keepdim) / self._count(dim)
 
     def _floats(self, what: str) -> Tensor:
@@ -503,13 +515,14 @@ class Tensor(Seldom):
         return values_and_indices(*((values, where) if keepdim else (values.squeeze(dim), where.squeeze(dim))))
 
     def argmax(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        return Tensor(np.argmax(self.array, axis=dim, keepdims=keepdim))
+        return Tensor(np.argmax(self.array, axis=dim if dim is None else ops.place(dim, self.ndim), keepdims=keepdim))
 
     def argmin(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        return Tensor(np.argmin(self.array, axis=dim, keepdims=keepdim))
+        return Tensor(np.argmin(self.array, axis=dim if dim is None else ops.place(dim, self.ndim), keepdims=keepdim))
 
     def argsort(self, dim: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
         """The places in rising (or falling) order, always stable: equal elements stay in theirs. NaN counts as the largest."""
+        dim = ops.place(dim, self.ndim)
         if not descending:
             return Tensor(np.argsort(self.array, axis=dim, kind="stable"))
         backwards = np.argsort(np.flip(self.array, dim), axis=dim, kind="stable")
@@ -524,7 +537,7 @@ class Tensor(Seldom):
         """The k largest along dim, falling, with their places; always sorted."""
         if not self.ndim:
             return values_and_indices(*(part.reshape(()) for part in self.reshape(1).topk(k)))
-        if k > self.shape[dim]:
+        if whole("k", k, 0) > self.shape[ops.axis(dim, self.ndim)]:
             raise ValueError(f"topk: k={k} is more than the {self.shape[dim]} elements along dim {dim}")
         order = self.argsort(dim, descending=largest).narrow(dim, 0, k)
         return values_and_indices(self.gather(dim, order), order)
@@ -544,7 +557,7 @@ class Tensor(Seldom):
     def norm(self, p: float = 2, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """The p-norm along dim (None: of all elements as one vector); the slope of a length is 0 where all are 0."""
         self._floats("norm")
-        if p == 2:
+        if p in (2, "fro"):
             return _root((self * self).sum(dim, keepdim))
         if p in (math.inf, -math.inf):
             return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
@@ -620,8 +633,8 @@ class Tensor(Seldom):
     def repeat(self, *repeats: Any) -> Tensor:
         """Copies along each axis: (2, 3).repeat(4, 1) -> (8, 3)."""
         repeats = _sizes(repeats)
-        if len(repeats) < self.ndim:
-            raise ValueError(f"repeat: {repeats} for shape {self.shape}: one number for each axis")
+        if len(repeats) < self.ndim or min(repeats, default=0) < 0:
+            raise ValueError(f"repeat: {repeats} for shape {self.shape}: one number for each axis, from 0 on")
         if builtins.all(r == 1 for r in repeats):
             return self.clone().reshape((1,) * (len(repeats) - self.ndim) + self.shape)
         x = self.reshape((1,) * (len(repeats) - self.ndim) + self.shape)
@@ -635,7 +648,11 @@ class Tensor(Seldom):
         """Each element `repeats` times in a row along dim (None: of the flattened tensor)."""
         if dim is None:
             return self.reshape(-1).repeat_interleave(repeats, 0)
-        return self.index_select(dim, np.repeat(np.arange(self.shape[dim]), as_array(repeats)))
+        counts, size = as_array(repeats), self.shape[ops.axis(dim, self.ndim)]
+        if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (size,)) or (counts < 0).any():
+            raise ValueError(f"repeat_interleave: repeats is a whole number from 0 on, or one for each of {size} places along "
+                             f"dim {dim}, not {repeats!r}")  # fmt: skip
+        return self.index_select(dim, np.repeat(np.arange(size), counts))
 
     def contiguous(self) -> Tensor:
         return self if self.array.flags.c_contiguous else self.clone()
@@ -646,7 +663,7 @@ class Tensor(Seldom):
     def narrow(self, dim: int, start: int, length: int) -> Tensor:
         """`length` places along dim, from `start` on (negative: counted from the end)."""
         dim = ops.axis(dim, self.ndim)
-        size = self.shape[dim]
+        size, start, length = self.shape[dim], whole("start", start), whole("length", length)
         first = start + size if start < 0 else start
         if first < 0 or length < 0 or first + length > size:
             raise IndexError(f"narrow: {length} places from {start} on do not fit into {size}")
@@ -661,7 +678,7 @@ class Tensor(Seldom):
                 raise ValueError(f"split: a size of {size} makes no pieces")
             sizes = [min(size, total - i) for i in range(0, total, size)] or [0]
         else:
-            sizes = list(split_size)
+            sizes = [whole("a size", size, 0) for size in (split_size if np.iterable(split_size) else (split_size,))]
             if builtins.sum(sizes) != total:
                 raise ValueError(f"split: sizes {sizes} add up to {builtins.sum(sizes)}, not to {total}")
         ends = np.cumsum(sizes).tolist()
@@ -669,8 +686,7 @@ class Tensor(Seldom):
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """At most this many pieces along dim, all of one size but the last."""
-        if chunks < 1:
-            raise ValueError(f"chunk: {chunks} pieces cannot be made")
+        whole("chunks", chunks, 1)
         if not self.shape[ops.axis(dim, self.ndim)]:
             return tuple(self.narrow(dim, 0, 0) for _ in range(chunks))
         return self.split(max(1, -(-self.shape[ops.axis(dim, self.ndim)] // chunks)), dim)
@@ -690,8 +706,10 @@ class Tensor(Seldom):
         """Move along dims, what falls off the end coming in at the start."""
         if dims is None:
             return self.reshape(-1).roll(shifts, 0).reshape(self.shape)
-        x = self
-        for shift, dim in zip(_sizes((shifts,)), _sizes((dims,)), strict=True):
+        x, shifts, dims = self, _sizes((shifts,)), _sizes((dims,))
+        if len(shifts) != len(dims):
+            raise ValueError(f"roll: shifts {shifts} for dims {dims}: one for each")
+        for shift, dim in zip(shifts, dims, strict=True):
             size = x.shape[ops.axis(dim, x.ndim)]
             cut = -shift % size if size else 0
             x = ops.cat(x.narrow(dim, cut, size - cut), x.narrow(dim, 0, cut), dim=dim)
@@ -707,9 +725,9 @@ class Tensor(Seldom):
 
     def _triangle(self, diagonal: int) -> np.ndarray:
         if self.ndim < 2:
-            raise ValueError(f"a tensor of shape {self.shape} has no triangle: it takes two axes or more")
+            raise ValueError(f"{called()}a tensor of shape {self.shape} has no triangle: it takes two axes or more")
         rows, columns = self.shape[-2:]
-        return np.tri(rows, columns, diagonal, dtype=builtins.bool)
+        return np.tri(rows, columns, whole("diagonal", diagonal), dtype=builtins.bool)
 
     # -------------------------------------------------------------------------------------------- places
 
@@ -722,7 +740,8 @@ class Tensor(Seldom):
     def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False,
                return_counts: builtins.bool = False, dim: int | None = None) -> Any:
         """The different elements (along dim: the different slices), rising; then where each went, and how often it is there."""
-        found = np.unique(self.array, return_inverse=True, return_counts=True, axis=dim)
+        along = dim if dim is None else ops.axis(dim, self.ndim)
+        found = np.unique(self.array, return_inverse=True, return_counts=True, axis=along)
         inverse = found[1].reshape(self.shape if dim is None else -1)
         wanted = [found[0], *([inverse] if return_inverse else []), *([found[2]] if return_counts else [])]
         return Tensor(wanted[0]) if len(wanted) == 1 else tuple(map(Tensor, wanted))
@@ -748,9 +767,13 @@ class Tensor(Seldom):
             elif target is not None and not isinstance(target, builtins.bool):
                 dtype = target
         on_cpu(device)
-        if dtype is None or np.dtype(dtype) == self.dtype:
+        try:
+            dtype = None if dtype is None else np.dtype(dtype)
+        except TypeError:
+            raise TypeError(f"{called()}{shown(dtype)} is no dtype and no device, as float32 and 'cpu' are") from None
+        if dtype is None or dtype == self.dtype:
             return self.clone() if copy else self
-        return ops.cast(self, dtype=np.dtype(dtype))
+        return ops.cast(self, dtype=dtype)
 
     astype = to
 
@@ -808,7 +831,7 @@ class Tensor(Seldom):
     def new_full(self, size: Any, fill_value: Any, dtype: Any = None, device: Any = None,
                  requires_grad: builtins.bool = False) -> Tensor:
         on_cpu(device)
-        return Tensor(np.full(_sizes((size,)), _number(fill_value), dtype or self.dtype), requires_grad)
+        return Tensor(np.full(_shape((size,)), as_array(fill_value), dtype or self.dtype), requires_grad)
 
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False) -> Tensor:
         return self.new_full(_sizes(size), 0, dtype, device, requires_grad)
@@ -847,6 +870,10 @@ def _wide(x: Tensor) -> Tensor:
     return x.long() if x.dtype.kind == "u" else x
 
 
+def _twice() -> Any:
+    raise TypeError(f"{called()}dim and axis are two names for the same: give one of them")
+
+
 def _along_one(op: Callable, x: Tensor, dim: int, **settings: Any) -> Tensor:
     """An op along one axis; a 0-d tensor counts as one axis of size 1."""
     return op(x, dim=dim, **settings) if x.ndim else op(x.reshape(1), dim=dim, **settings).reshape(())
@@ -856,4 +883,12 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
     """Sizes given as f(2, 3), f((2, 3)) or f(tensor_size): one tuple of ints."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
-    return tuple(map(int, sizes))
+    try:
+        return tuple(map(index, sizes))
+    except (TypeError, ValueError):
+        return tuple(whole("a size or an axis", size) for size in sizes)
+
+
+def _shape(sizes: tuple) -> tuple[int, ...]:
+    """The same for a new tensor, whose sizes are known."""
+    return tuple(whole("a size", size, 0) for size in _sizes(sizes))

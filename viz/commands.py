@@ -87,7 +87,7 @@ def draw(
 
 
 def doctor() -> None:
-    """Say what is installed and whether it can draw. Exit status 1 if it cannot."""
+    """Say what is installed and whether it can draw. Exit status 1 if it cannot, or if ops cannot run."""
     from .doctor import report
 
     lines, healthy = report()

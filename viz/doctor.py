@@ -24,17 +24,20 @@ PACKAGES = {  # name -> what it is for
 
 
 def report() -> tuple[list[str], bool]:
-    """The lines, and whether drawings can be made."""
-    made, healthy = _drawings()
-    return [*_programs(), "", *_engines(), "", *made], healthy
+    """The lines, and whether drawings can be made and ops run in what the environment asks for."""
+    loops, (made, healthy) = _kernels(), _drawings()
+    if loops.startswith("none"):
+        healthy = False
+        made.append(f"no op runs in another command while {kernels.VARIABLE} is {os.environ[kernels.VARIABLE]}")
+    return [*_programs(loops), "", *_engines(), "", *made], healthy
 
 
-def _programs() -> list[str]:
+def _programs(loops: str) -> list[str]:
     rows = [("tinygrad_tf", tinygrad_tf.__version__), ("Python", f"{platform.python_version()} {sys.executable}"),
             ("system", f"{platform.system()} {platform.machine()}"), ("NumPy", f"{_installed('numpy')}{_blas()}")]  # fmt: skip
     for name, use in PACKAGES.items():
         rows.append((name, _installed(name) or f"missing ({use}): pip install {name}"))
-    rows += [("kernels", _kernels()), ("MPI", _mpi())]
+    rows += [("kernels", loops), ("MPI", _mpi())]
     return [f"{name:<12} {what}" for name, what in rows]
 
 
@@ -58,6 +61,10 @@ def _blas() -> str:
 
 def _kernels() -> str:
     """Which loops run inside ops, why, and where those that numba compiles are kept."""
+    try:
+        kernels.chosen()
+    except (ValueError, ImportError) as error:  # all other commands end with this
+        return f"none: {error}"
     why = f" ({kernels.VARIABLE})" if kernels.asked() else ""
     if kernels.IN_USE == "numpy":
         return f"NumPy's{why}" if why else "NumPy's; numba is not installed"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import command as command_line
 from benchmarks import drawing, tables
 from benchmarks.__main__ import USES
 from benchmarks.processes import Worker, WorkerError
@@ -70,6 +71,25 @@ def test_every_measurement_has_its_name_and_every_option_its_line():
     assert {line.split("`")[1] for line in page.splitlines() if line.startswith("| `--")} == options
     commands = {line.split()[3] for line in page.splitlines() if line.startswith("python -m benchmarks ")}
     assert commands >= {*offered, "report"}
+
+
+def test_a_long_measurement_says_how_far_it_has_come(monkeypatch, capsys):
+    """On stderr: at its start, and of each result that comes after a silence."""
+    clock = iter([0, 1, 8, 9, 17])
+    monkeypatch.setattr(command_line, "monotonic", lambda: next(clock))
+    found = [{"size": "tiny"}, {"size": "tiny", "name": "tiny, greedy", "threads": 2}, {}, {"series": "width", "value": 64}]
+    assert list(command_line.told("growth", found)) == found
+    assert capsys.readouterr() == ("", "growth: being measured, the table comes at the end\n"
+                                       "growth: 2 in 8 s, the last: tiny, greedy, size tiny, threads 2\n"
+                                       "growth: 4 in 17 s, the last: series width, value 64\n")  # fmt: skip
+
+
+def test_every_measurement_says_that_it_has_begun(monkeypatch, capsys):
+    from benchmarks import __main__ as command
+
+    monkeypatch.setattr(command, "_measurements", lambda *_: {"steps": ([], print), "ops": ([], print), "tricks": ([], print)})
+    command.main()
+    assert re.findall("^(.+): being measured", capsys.readouterr().err, re.M) == ["steps", "ops"]
 
 
 def test_what_is_measured_again_takes_the_place_of_the_old(monkeypatch, tmp_path):

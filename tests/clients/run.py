@@ -138,8 +138,12 @@ def report(folder: Path) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or not Path(arguments[0]).exists():
-        print(__doc__, file=sys.stderr)
+    if arguments[:1] in ([], ["-h"], ["--help"]):
+        print(__doc__, file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    path = Path(arguments[0])
+    if not path.exists():
+        print(f"error: {path} is not there; name a program for PyTorch, or a folder of them", file=sys.stderr)
         return 2
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     try:
@@ -147,7 +151,6 @@ def main(arguments: list[str]) -> int:
     except (ValueError, ImportError) as error:  # TINYGRAD_TF_KERNELS says what cannot be, or NumPy is missing
         print(f"error: {error}", file=sys.stderr)
         return 2
-    path = Path(arguments[0])
     if path.is_dir():
         report(path)
         return 0

@@ -88,6 +88,18 @@ def test_without_a_path_it_says_how(tmp_path):
     assert "FOLDER" in done.stderr
 
 
+def test_help_is_no_mistake(tmp_path):
+    done = run("--help", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "FOLDER" in done.stdout
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path):
+    done = run("none/program.py", "--steps=3", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {Path('none', 'program.py')} is not there; name a program for PyTorch, or a folder of them\n"
+
+
 def test_kernels_that_are_none_end_it_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("TINYGRAD_TF_KERNELS", "fortran")
     (tmp_path / "program.py").write_text(PROGRAM)

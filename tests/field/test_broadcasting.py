@@ -19,7 +19,10 @@ def test_BC_02_a_bias_keeps_its_shape_and_a_gradient_of_another_is_refused(make)
     if make is optim.SGD:
         np.testing.assert_allclose(bias.array, -0.4, rtol=1e-6)
 
-    other.grad, bias.grad = tensor([1.0]), ones(4, 4)
+    with pytest.raises(RuntimeError, match=r"\(4, 4\) for a parameter of shape \(4,\)"):
+        bias.grad = ones(4, 4)
+    other.grad, bias.grad = tensor([1.0]), ones(4)
+    bias.grad.array = np.ones((4, 4), np.float32)  # past the check
     before = bias.array.copy()
     with pytest.raises(ValueError, match=r"\(4, 4\) for a parameter of shape \(4,\)"):
         optimizer.step()

@@ -42,12 +42,12 @@ def test_GN_01_temperature_zero_is_greedy_and_tiny_ones_do_not_overflow():
 
 def test_GN_03_top_p_is_the_smallest_prefix_that_reaches_p():
     p = [0.5, 0.3, 0.15, 0.05]
-    for top_p, count in ((0.6, 2), (0.8, 2), (0.85, 3), (1e-8, 1), (1.0, 4), (2, 4)):
+    for top_p, count in ((0.6, 2), (0.8, 2), (0.85, 3), (1e-8, 1), (1.0, 4)):
         assert kept(p, top_p=top_p) == set(range(count))
     assert np.flatnonzero(probabilities(np.zeros(4096, dtype=np.float32), top_p=1e-8)).tolist() == [0]
-    assert kept([0.1, 0.5, 0.4], top_p=0) == {1}
-    with pytest.raises(ValueError, match="top-p"):
-        probabilities(np.zeros(2), top_p=-0.1)
+    for top_p in (-0.1, 0, 2):
+        with pytest.raises(ValueError, match="top-p"):
+            probabilities(np.zeros(2), top_p=top_p)
 
 
 def test_GN_05_logits_that_are_not_finite_are_refused_at_their_step():

@@ -90,7 +90,7 @@ def test_CK_04_a_pickle_is_refused_and_not_run(tmp_path):
 
 def test_foreign_safetensors(tmp_path):
     save_file(ARRAYS, tmp_path / "other.safetensors", metadata={"format": "pt"})
-    assert_unreadable(tmp_path / "other.safetensors", "not a checkpoint of tinygrad-tf")
+    assert_unreadable(tmp_path / "other.safetensors", "is a safetensors file, but no checkpoint of tinygrad-tf")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 1, "sha256": "0", "state": 3}', "[" * 100_000])

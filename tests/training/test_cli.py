@@ -79,12 +79,17 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --attention linear --positions t5", ["--positions='t5' tells distances", "--attention='linear' has none"]),
     ("train --attention linear --positions none --window 8", ["--window=8 has no place in --attention='linear'"]),
     ("train --window 0", ["--window must be at least 1, not 0"]),
-    ("train --window 97", ["--window=97 has no effect: it is more than the context, --block-size=96"]),
+    ("train --window 97", ["--window=97 has no effect", "all of the context, --block-size=96, without it; leave it out"]),
+    ("train --window 96", ["--window=96 has no effect", "--block-size=96"]),
+    ("train --preset laptop --block-size 32 --window 32", ["--window=32 has no effect", "--block-size=32"]),
     ("train --optimizer adamw --muon-lr 0.1", ["--muon-lr=0.1 has no effect with --optimizer=adamw: leave it out, or take "
                                                "--optimizer=muon"]),
     ("train --preset baby --muon-momentum 0.5", ["--muon-momentum=0.5 has no effect with --optimizer=adamw"]),
     ("train --positions learned --rope-base 5", ["--rope-base=5.0 has no effect with --positions=learned", "=rotary"]),
-    ("sample none --top-p 2", ["--top-p is a probability, from 0 to 1, not 2.0"]),
+    ("sample none --top-p 2", ["top-p must be above 0, and at most 1, which keeps every token, not 2.0"]),
+    ("sample none --top-p 0", ["top-p must be above 0", "not 0.0"]),
+    ("sample none --top-k 0", ["top-k must be a whole number, at least 1, not 0"]),
+    ("sample none --temperature inf", ["temperature must be 0 (greedy) or a positive number, not inf"]),
     ("train --positions sinusoidal --n-embd 9 --n-head 3", ["sinusoidal", "--n-embd=9"]),
     ("train --lr fast", ["--lr"]),
     ("train --lr inf", ["--lr must be a finite number and at least 0"]),
@@ -93,7 +98,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --run ''", ["--run", "a path cannot be empty"]),
     ("train --resume ''", ["--resume", "a path cannot be empty"]),
     ("train --preset huge", ["huge", "tiny, laptop, baby, nanogpt-char-cpu"]),
-    ("train --stepz 3", ["--stepz"]),
+    ("train --stepz 3", ["--stepz", "; tinygrad-tf train --help says more"]),
     ("train --progress loud", ["loud"]),
     ("train --run full", ["full", "not empty"]),
     ("train --run short.txt", ["short.txt"]),
@@ -103,7 +108,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --resume full --run other", ["--run", "--resume"]),
     ("sample none", ["none: no such run; name the folder of a run"]),
     ("sample ''", ["a path cannot be empty"]),
-    ("sample", ["run"]),
+    ("sample", ["Missing argument 'run'; tinygrad-tf sample --help says more"]),
     ("sample empty.txt", ["empty.txt"]),
     ("sample pickle", ["pickle"]),
     ("sample foreign", ["foreign"]),
@@ -130,7 +135,7 @@ def test_what_a_finished_run_refuses(trained, inside, options):
     assert_refused(inside("train", "--resume", "run", "--lr", 1), "lr")
     assert_refused(inside("sample", "run", "--temperature", -1), "temperature")
     assert_refused(inside("sample", "run", "--top-k", 0), "top-k")
-    assert_refused(inside("sample", "run", "--top-p", "nan"), "--top-p is a probability, from 0 to 1, not nan")
+    assert_refused(inside("sample", "run", "--top-p", "nan"), "top-p must be above 0, and at most 1", "not nan")
     greedy = inside("sample", "run", "--temperature", 0, "--top-k", 2, "--top-p", 1, "--tokens", 1)
     assert greedy.returncode == 0
     assert greedy.stderr == "--top-k and --top-p change nothing: --temperature 0 always takes the most probable character\n"
@@ -141,6 +146,16 @@ def test_what_a_finished_run_refuses(trained, inside, options):
         next_step = "put back a copy of it, or train again in another folder"
         assert_refused(inside("sample", "run"), trained.name, CHECKPOINT, next_step)
         assert_refused(inside("train", "--resume", "run"), CHECKPOINT, next_step)
+
+
+def test_a_run_at_its_end_says_so_and_how_it_goes_on(trained, inside):
+    for more in ([], ["--steps", 10], ["--eval-every", 5]):
+        done = inside("train", "--resume", "run", *more)
+        assert (done.returncode, done.stderr) == (0, "")
+        told = "all its steps (10) had been done; more go on with: tinygrad-tf train --resume run --steps 20"
+        assert done.stdout.splitlines()[-1] == told
+    assert inside("train", "--resume", "run", "--progress", "none").stdout == ""
+    assert "had been done" not in inside("train", "--resume", "run", "--steps", 12).stdout
 
 
 def test_TX_03_unknown_characters_of_a_prompt_are_listed(trained, inside):
@@ -349,6 +364,33 @@ def test_help_fits_a_narrow_terminal(inside, monkeypatch, columns):
         assert max(map(len, shown)) <= columns
     monkeypatch.setenv("COLUMNS", "40")
     assert re.search(r"  --warmup .*\n          Steps of linear warm-up.\n", inside("train", "--help").stdout)
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_the_list_of_commands_has_whole_sentences(inside, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = inside("--help").stdout.split()
+    for sentence in ("Train a character model.", "List the named models and their sizes, or take one apart."):
+        assert sentence in " ".join(words)
+
+
+def test_a_folder_that_is_gone_is_said(inside, monkeypatch):
+    def gone():
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    assert_refused(inside("train", "--text", "some.txt"), "the folder that this was started in is gone")
+
+
+@pytest.mark.usefixtures("numba")
+def test_numba_with_no_thread_is_no_reason_to_stop(trained, command):
+    env = {"NUMBA_NUM_THREADS": "0", "TINYGRAD_TF_KERNELS": ""}
+    done = command("sample", "run", "--prompt", "the cat", "--tokens", 5, env=env)
+    assert done.returncode == 0
+    assert done.stdout == command("sample", "run", "--prompt", "the cat", "--tokens", 5).stdout
+    assert "NUMBA_NUM_THREADS can be unset): ops go on in NumPy" in done.stderr
+    done = command("sample", "run", env={**env, "TINYGRAD_TF_KERNELS": "numba"})
+    assert_refused(done, "TINYGRAD_TF_KERNELS is numba, which cannot be used here", "NUMBA_NUM_THREADS can be unset")
 
 
 @pytest.mark.parametrize("preset", PRESETS)

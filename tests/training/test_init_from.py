@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from tinygrad_tf import checkpoint
 from tinygrad_tf.generate import generate
@@ -142,6 +143,13 @@ def test_what_cannot_go_on(inside, options, other, tmp_path):
     assert inside("train", *options, "--run", "first", "--steps", 1).returncode == 0
     start = ["train", "--text", other, "--run", "second", "--init-from"]
     assert "nowhere is not there" in one_line(inside(*start, "nowhere"))
+    (tmp_path / "README.md").write_text("# A page of words\n")
+    save_file({"w": np.zeros(2)}, tmp_path / "model.safetensors")
+    for name, what in [("README.md", "no checkpoint"),
+                       ("model.safetensors", "a safetensors file, but no checkpoint of tinygrad-tf")]:  # fmt: skip
+        steps = "name the folder of a run, such as runs/tiny-1, or of weights"
+        assert one_line(inside(*start, name)) == f"error: --init-from: {tmp_path / name} is {what}; {steps}\n"
+        assert one_line(inside("sample", name)) == f"error: {name} is {what}; {steps.partition(', or')[0]}\n"
     assert "holds no checkpoint.safetensors of a run, no config.json of a public" in one_line(inside(*start, tmp_path))
     assert "leave out --n-layer, --bias" in one_line(inside(*start, "first", "--n-layer", 1, "--bias"))
     assert "--block-size 96 is more than the context of first, 8 characters" in one_line(inside(*start, "first"))

@@ -4,8 +4,10 @@ import io
 import os
 import pty
 import re
+import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -172,3 +174,15 @@ def test_curves(tmp_path):
     assert (tmp_path / "loss.svg").read_bytes() == svg
     draw_curves([], tmp_path, "nothing yet")
     assert sorted(os.listdir(tmp_path)) == ["loss.png", "loss.svg"]
+
+
+@pytest.mark.parametrize("backend", ["nonsense", "pdf"])
+def test_curves_need_no_way_to_show_pictures(tmp_path, backend):
+    """A wrong MPLBACKEND does not spoil the end of a training; a right one is still that of what follows."""
+    code = ("import os, pathlib; from tinygrad_tf.report import draw_curves; draw_curves([], pathlib.Path(), 'x'); "
+            "import matplotlib; print(os.environ['MPLBACKEND'], matplotlib.get_backend())")
+    env = {**os.environ, "PYTHONPATH": str(Path(report.__file__).parents[1]), "MPLBACKEND": backend}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("nonsense " if backend == "nonsense" else "pdf pdf")
+    assert (tmp_path / "loss.svg").exists()

@@ -422,20 +422,40 @@ def python(cwd, code, path=(), **env):
     return subprocess.run(line, cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
-def test_the_entry_point_of_the_project_gives_both_commands(tmp_path):
+def metadata(folder):
     """As an installation would lay it out, whether or not there is one."""
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["tinygrad_tf.commands"]
-    folder = tmp_path / "site" / "project-1.dist-info"
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: project\nVersion: 1\n")
     (folder / "entry_points.txt").write_text(
         "[tinygrad_tf.commands]\n" + "".join(f"{name} = {place}\n" for name, place in points.items()))
+
+
+def test_the_entry_point_of_the_project_gives_both_commands(tmp_path):
+    folder = tmp_path / "site" / "project-1.dist-info"
+    metadata(folder)
     code = "import sys; from tinygrad_tf.cli import run_command; sys.exit(run_command(sys.argv[1:] or ['doctor']))"
     done = python(tmp_path, code, [folder.parent])
     assert (done.returncode, done.stderr) == (0, "")
     shown = python(tmp_path, code.replace("'doctor'", "'--help'"), [folder.parent]).stdout
     assert [word for word in ("train", "sample", "draw", "doctor") if re.search(rf"^  {word} ", shown, re.M)] == [
         "train", "sample", "draw", "doctor"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "reason"), [("numba", "numba, which is not installed"), ("cuda", "'cuda': it can be numpy")])
+def test_doctor_runs_where_every_other_command_refuses(tmp_path, word, reason):
+    """A line of its report, and status 1; what TINYGRAD_TF_KERNELS asks for without numba, or that is no kernels."""
+    metadata(tmp_path / "project-1.dist-info")
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['numba'] = None\n")
+    clean = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), kernels.VARIABLE: word}
+    refused, done = (subprocess.run([sys.executable, "-m", "tinygrad_tf", command], env=clean, capture_output=True, text=True,
+                                    encoding="utf-8", check=False) for command in ("models", "doctor"))  # fmt: skip
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"error: {kernels.VARIABLE} is {reason}")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"\nkernels      none: {kernels.VARIABLE} is {reason}" in done.stdout
+    assert done.stdout.endswith(
+        f"\ndrawings can be made\nno op runs in another command while {kernels.VARIABLE} is {word}\n")  # fmt: skip
 
 
 def test_training_does_not_wait_for_the_entry_points(inside, monkeypatch):

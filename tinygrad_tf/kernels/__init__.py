@@ -7,7 +7,7 @@ takes seconds, and kept for every later program, beside their source or where nu
 Without a folder for them ops go on in NumPy.
 
 The environment variable TINYGRAD_TF_KERNELS forces one of the two: `numpy` or `numba`. It is read when the engine is imported,
-and another word ends the import; the commands then say so in one line.
+and another word ends the import; the commands then say so in one line, and `tinygrad-tf doctor` among its findings.
 """
 
 from __future__ import annotations
@@ -51,9 +51,11 @@ def asked() -> str:
 try:
     IN_USE = chosen()
 except (ValueError, ImportError) as error:
-    if process.runs(*process.ROOMS):
+    if not process.runs(*process.ROOMS):
+        raise
+    if not process.examines():
         process.refuse(error)
-    raise
+    IN_USE = "numpy"  # the doctor asks `chosen` again
 
 
 @cache
@@ -68,6 +70,8 @@ def lacking() -> str:
         reason = str(error)
         if "no locator" in reason:
             reason = "it finds no folder to keep what it compiles; NUMBA_CACHE_DIR can name one"
+    except ValueError as error:  # a variable of numba's that is 0
+        reason = f"{str(error).rstrip('.')}; NUMBA_NUM_THREADS can be unset"
     if asked() == "numba":
         raise ImportError(f"{VARIABLE} is numba, which cannot be used here ({reason}); unset it, or mend that")
     tell(f"numba cannot be used here ({reason}): ops go on in NumPy")

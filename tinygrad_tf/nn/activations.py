@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import shown, whole
 from ..tensor import Tensor
 from . import functional as F
 from .module import Module
@@ -70,7 +71,9 @@ class Unflatten(Module):
     """(..., n, ...) -> (..., *unflattened_size, ...)   the axis dim as several"""
 
     def __init__(self, dim: int, unflattened_size: Any):
-        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(f"Unflatten: unflattened_size is a tuple of sizes, not {shown(unflattened_size)}")
+        self.dim, self.unflattened_size = whole("dim", dim), tuple(unflattened_size)
 
     def forward(self, x: Tensor) -> Tensor:
         return x.unflatten(self.dim, self.unflattened_size)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import tensors
 from ..tensor import Tensor
 from . import init
 from .module import Module, of_its_own
@@ -39,6 +40,7 @@ class Cell(Module):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """The next state: h, for the LSTM (h, c)."""
+        tensors(input=input)
         if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
             raise ValueError(f"{type(self).__name__} takes inputs of shape (B, {self.input_size}), not {input.shape}")
         shape = (*input.shape[:-1], self.hidden_size)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import whole
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -26,8 +27,10 @@ class Conv1d(Module):
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
                  dtype: Any = None, generator: np.random.Generator | None = None):
-        if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ValueError(f"{in_channels} and {out_channels} channels do not divide into {groups} groups")
+        whole("in_channels", in_channels), whole("out_channels", out_channels)
+        if whole("groups", groups) < 1 or in_channels % groups or out_channels % groups:
+            name = type(self).__name__
+            raise ValueError(f"{name}: {in_channels} and {out_channels} channels do not divide into {groups} groups")
         if padding_mode != "zeros":
             raise NotImplementedError(f'padding_mode is "zeros", not {padding_mode!r}: cat() and indexing build the others')
         if min(in_channels, out_channels) < 1:
@@ -35,6 +38,9 @@ class Conv1d(Module):
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = _each("kernel_size", kernel_size, self.axes)
         self.stride, self.padding, self.dilation = stride, padding, dilation
+        _each("stride", stride, self.axes), _each("dilation", dilation, self.axes)
+        if not isinstance(padding, str):
+            _each("padding", padding, self.axes, 0)
         self.weight = blank(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype, device=device)
         self.bias = blank(out_channels, dtype=dtype) if bias else None
         self.reset_parameters(generator)

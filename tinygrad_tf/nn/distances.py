@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .. import ops
 from ..dtypes import as_array
+from ..errors import real, tensors
 from ..tensor import Tensor
 from .losses import Loss, check_reduction, reduced
 from .module import Module, of_its_own
@@ -18,6 +20,7 @@ from .module import Module, of_its_own
 
 def _off(input: Tensor, target: Any) -> Tensor:
     """input - target; a warning if the shapes differ, since (N, 1) and (N,) make N x N differences."""
+    tensors("ndim", input=input)
     off = input - target
     shape = getattr(target, "shape", ())
     if shape != input.shape:
@@ -60,7 +63,7 @@ class L1Loss(MSELoss):
 def smooth_l1_loss(input: Tensor, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """(...), (...) -> ()   d ** 2 / (2 beta) where d = |input - target| is below beta, and d - beta / 2 beyond"""
     check_reduction(reduction)
-    if beta < 0:
+    if real("beta", beta, -math.inf) < 0:
         raise ValueError(f"smooth_l1_loss: beta must not be negative: {beta}")
     off = _off(input, target)
     if not beta:
@@ -83,7 +86,7 @@ class SmoothL1Loss(Loss):
 
 def huber_loss(input: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """(...), (...) -> ()   d ** 2 / 2 where d = |input - target| is below delta, and delta (d - delta / 2) beyond"""
-    if delta <= 0:
+    if real("delta", delta, -math.inf) <= 0:
         raise ValueError(f"huber_loss: delta must be positive: {delta}")
     return smooth_l1_loss(input, target, reduction, delta) * delta
 
@@ -104,7 +107,11 @@ class HuberLoss(Loss):
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """(..., d, ...), (..., d, ...) -> (...)   x1 . x2 / (|x1| |x2|) along dim, each length at least eps"""
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    tensors(x1=x1, x2=x2)
+    try:
+        shape = np.broadcast_shapes(x1.shape, x2.shape)
+    except ValueError:
+        raise ValueError(f"cosine_similarity: shapes {x1.shape} and {x2.shape} do not go together") from None
     x1, x2 = (x.expand(shape) / x.expand(shape).norm(dim=dim, keepdim=True).clamp(min=eps) for x in (x1, x2))
     return (x1 * x2).sum(dim)
 
@@ -140,6 +147,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Any, margin: f
     Without the axis N, the target is 0-d.
     """
     check_reduction(reduction)
+    tensors(input1=input1, input2=input2)
     wanted = as_array(target)
     if input1.ndim not in (1, 2) or wanted.ndim != input1.ndim - 1:
         raise ValueError(f"cosine_embedding_loss: (N, d), (N, d), (N,) or (d,), (d,), (), not {input1.shape}, {wanted.shape}")
@@ -163,6 +171,7 @@ class CosineEmbeddingLoss(Loss):
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """(...), (...), (...) of 1 and -1 -> ()   max(0, margin - target (input1 - input2)): which of the two should be larger"""
     check_reduction(reduction)
+    tensors(input1=input1, input2=input2, target=target)
     return reduced((margin - target * (input1 - input2)).clamp(min=0), reduction)
 
 
@@ -181,6 +190,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     swap: the negative's distance is that to the anchor or to the positive, whichever is less.
     """
     check_reduction(reduction)
+    tensors(anchor=anchor, positive=positive, negative=negative)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))

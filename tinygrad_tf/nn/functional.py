@@ -11,6 +11,7 @@ import numpy as np
 from .. import activations, fused, ops
 from ..dtypes import as_array, as_ids, check_ids, int32, int64
 from ..engine import mark_written
+from ..errors import called, real, shown, tensors, whole
 from ..random import source
 from ..recompute import running_again
 from ..tensor import Tensor
@@ -70,6 +71,8 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None, max_no
     Ids are int64 or int32 if they are a tensor, any integers in an array or list. max_norm: rows that are read and whose
     norm_type-norm is larger are first scaled down to it, in the table itself.
     """
+    if getattr(weight, "ndim", None) != 2:
+        raise ValueError(f"embedding: a table (V, d), not {shown(weight)}")
     ids = check_ids(input, weight.shape[0], (int64, int32))
     if max_norm is not None:
         read = np.unique(ids)
@@ -87,6 +90,9 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """ln(1 + e ** (beta x)) / beta; x itself where beta x is above the threshold, as in PyTorch"""
+    tensors(input=input)
+    if not real("beta", beta, -math.inf):
+        raise ValueError("softplus: beta divides, so it is not 0")
     x = input._floats("softplus") * beta
     soft = (ops.maximum(x, 0.0) + ops.log1p(ops.exp(-ops.abs(x)))) / beta
     return ops.where(input, soft, condition=(x > threshold).array)
@@ -117,10 +123,12 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    tensors(input=input)
     return input.softmax(_implied(input, dim), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    tensors(input=input)
     return input.log_softmax(_implied(input, dim), dtype)
 
 
@@ -138,6 +146,10 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
     hard: exactly one-hot, with the gradient of the soft one. eps is there for PyTorch's sake: nothing is divided by it.
     """
+    tensors(logits=logits)
+    if not real("tau", tau):
+        raise ValueError("gumbel_softmax: tau divides, so it is above 0")
+    logits._floats("gumbel_softmax")
     noise = -np.log(source(generator).standard_exponential(logits.shape))
     soft = ((logits + noise.astype(logits.dtype)) / tau).softmax(dim)
     if not hard:
@@ -160,9 +172,13 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-5) -> Tensor:
     """(B, C, ...) -> the same   (x - mean) / sqrt(var + eps), over each of num_groups parts of the channels (Wu and He 2018)"""
-    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
+    tensors(input=input)
+    if input.ndim < 2 or whole("num_groups", num_groups) < 1 or input.shape[1] % num_groups:
         raise ValueError(f"group_norm: the channels of {input.shape} do not divide into {num_groups} groups")
     apart = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
+    for name, given in {"weight": weight, "bias": bias}.items():
+        if given is not None and given.shape != input.shape[1:2]:
+            raise ValueError(f"group_norm: {name} of shape {given.shape} for {input.shape[1]} channels: one for each")
     y = fused.layer_norm(apart, eps=eps).reshape(input.shape)
     wide = lambda x: x.reshape(-1, *(1,) * (input.ndim - 2))
     y = y if weight is None else y * wide(weight)
@@ -183,6 +199,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     In training mean and var are those of the input, and move the running ones by `momentum` of the way, the variance with
     n - 1 in place of n; otherwise they are the running ones.
     """
+    tensors(input=input)
+    input._floats("batch_norm"), real("momentum", momentum)
     along = (0, *range(2, input.ndim))
     wide = lambda x: x.reshape(-1, *(1,) * (input.ndim - 2))  # (C,) -> what broadcasts to the input
     if training:
@@ -207,9 +225,10 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
 def _last_axes(x: Tensor, shape: Any, *affine: Tensor | None) -> tuple[Tensor, list[Tensor]]:
     """The axes to normalise over as one."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if type(shape) is not tuple:
+        shape = tuple(shape) if np.iterable(shape) else (whole("normalized_shape", shape),)
     if x.shape[x.ndim - len(shape) :] != shape:
-        raise ValueError(f"a norm over {shape} does not fit an input of shape {x.shape}")
+        raise ValueError(f"{called()}a norm over {shape} does not fit an input of shape {x.shape}")
     given = [a for a in affine if a is not None]
     if len(shape) == 1:
         return x, given
@@ -228,6 +247,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout: p is a probability, not {p}")
     if not training or p == 0:
         return input
+    tensors(input=input)
     keep = source(generator).random(input.shape, dtype=np.float32) >= p
     out = ops.dropout(input._floats("dropout"), keep=keep * input.dtype.type(1 / (1 - p) if p < 1 else 0))
     return input.copy_(out) if inplace else out
@@ -244,6 +264,10 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     """
     if is_causal and attn_mask is not None:
         raise ValueError("attention takes attn_mask or is_causal, not both")
+    tensors("ndim", query=query, key=key, value=value)
+    if min(query.ndim, key.ndim, value.ndim) < 2 or (dropout_p and not 0 <= real("dropout_p", dropout_p) <= 1):
+        raise ValueError(f"scaled_dot_product_attention: (..., T, D), (..., S, D), (..., S, E) and a probability, not "
+                         f"{query.shape}, {key.shape}, {value.shape}, {dropout_p}")  # fmt: skip
     lead = query.shape[:-2]
     if query.ndim != 4:
         query, key, value = (x.reshape(-1, 1 if x.ndim < 4 else x.shape[-3], *x.shape[-2:]) for x in (query, key, value))
@@ -263,6 +287,7 @@ def weight_dropout(p: float, generator: np.random.Generator | None) -> dict[str,
 
 
 def _four_axes(mask: Any, lead: int) -> Any:
+    mask = mask if mask is None or hasattr(mask, "ndim") else as_array(mask)
     if mask is None or mask.ndim < 3:
         return mask
     return mask.reshape(-1, *((1,) if lead < 2 else ()), *mask.shape[-3 if lead >= 2 else -2 :])
@@ -283,5 +308,7 @@ def mask_or_bias(mask: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], np
 def one_hot(input: Any, num_classes: int = -1) -> Tensor:
     """ids (...) -> (..., num_classes) of int64, a single 1 in each row"""
     ids = as_ids(input, (int64,))
-    size = int(ids.max()) + 1 if num_classes < 0 else num_classes
+    if ids.dtype.kind not in "iu" or (not ids.size and num_classes < 0):
+        raise TypeError(f"one_hot: ids are integers, of none of which the classes are not counted: {ids.dtype} of {ids.shape}")
+    size = int(ids.max()) + 1 if whole("num_classes", num_classes, -1) < 0 else num_classes
     return Tensor((check_ids(ids, size)[..., None] == np.arange(size)).astype(np.int64))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import mark_written
+from ..errors import called, real, tensors
 from ..random import default as default_generator
 from ..special import normal_below
 from ..tensor import Tensor
@@ -32,6 +33,7 @@ def skipped() -> Iterator[None]:
 
 
 def _write(tensor: Tensor, values: Any) -> Tensor:
+    tensors(tensor=tensor)
     tensor.array[...] = values
     mark_written(tensor.array)
     return tensor
@@ -46,14 +48,19 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    return _write(tensor, val)
+    return _write(tensor, real("val", val, -math.inf))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    tensors(tensor=tensor)
+    real("mean", mean, -math.inf), real("std", std)
     return tensor if _skipped.get() else _write(tensor, (generator or default_generator()).normal(mean, std, tensor.shape))
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: np.random.Generator | None = None) -> Tensor:
+    tensors(tensor=tensor)
+    if real("a", a, -math.inf) > real("b", b, -math.inf):
+        raise ValueError(f"uniform_: there is no number from {a} up to {b}")
     return tensor if _skipped.get() else _write(tensor, (generator or default_generator()).uniform(a, b, tensor.shape))
 
 
@@ -62,6 +69,8 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     """Normal, of those draws alone that lie between a and b: the inverse of the distribution function, at uniform draws."""
     if _skipped.get():
         return tensor
+    if not (real("std", std) > 0 and a < b):
+        raise ValueError(f"trunc_normal_: a standard deviation above 0, and a below b, not {std}, {a}, {b}")
     inside = np.clip(np.linspace(max(a, mean - 9 * std), min(b, mean + 9 * std), 20_001), a, b)
     below = normal_below((inside - mean) / std)
     draws = (generator or default_generator()).uniform(below[0], below[-1], tensor.shape)
@@ -94,8 +103,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: np.random.Generato
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """(numbers read, numbers written) by a weight (out, in, ...)."""
+    tensors(tensor=tensor)
     if tensor.ndim < 2:
-        raise ValueError(f"a weight of shape {tensor.shape} has no fan-in: it needs two axes or more")
+        raise ValueError(f"{called()}a weight of shape {tensor.shape} has no fan-in: it needs two axes or more")
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 

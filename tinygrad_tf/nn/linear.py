@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import real, shown, whole
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -22,7 +23,7 @@ class Linear(Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, generator: np.random.Generator | None = None,
                  device: Any = None, dtype: Any = None):
-        self.in_features, self.out_features = in_features, out_features
+        self.in_features, self.out_features = whole("in_features", in_features, 0), whole("out_features", out_features, 0)
         self.weight = blank(out_features, in_features, dtype=dtype, device=device)
         self.bias = blank(out_features, dtype=dtype) if bias else None
         self.reset_parameters(generator)
@@ -49,7 +50,8 @@ class Embedding(Module):
         if scale_grad_by_freq or sparse:
             raise NotImplementedError("Embedding: scale_grad_by_freq and sparse are not here: the gradient is dense, and sums "
                                       "over the places that read a row; a hook on the weight can scale it")  # fmt: skip
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+        whole("num_embeddings", num_embeddings, 0), whole("embedding_dim", embedding_dim, 0)
+        if padding_idx is not None and not -num_embeddings <= whole("padding_idx", padding_idx) < num_embeddings:
             raise ValueError(f"padding_idx {padding_idx} is not a row of a table of {num_embeddings} rows")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -60,6 +62,8 @@ class Embedding(Module):
     @classmethod
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
         """A table with these rows, which stay as they are if `freeze`."""
+        if getattr(embeddings, "ndim", None) != 2:
+            raise ValueError(f"from_pretrained: a table (V, d), not {shown(embeddings)}")
         rows, width = embeddings.shape
         table = cls(rows, width, padding_idx)
         table.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
@@ -81,7 +85,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, inplace: bool = False, generator: np.random.Generator | None = None):
-        if not 0 <= p <= 1:
+        if not 0 <= real("p", p, -math.inf) <= 1:
             raise ValueError(f"dropout: p is a probability, not {p}")
         self.p, self.inplace, self.generator = p, inplace, generator
 

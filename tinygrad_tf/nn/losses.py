@@ -5,12 +5,14 @@ Names and arguments are PyTorch's. `reduction` is "mean", "sum" or "none"; logar
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import fused, ops
 from ..dtypes import as_array, as_ids, between, int64, uint8
+from ..errors import called, real, tensors, whole
 from ..tensor import Tensor
 from .module import Module
 
@@ -33,7 +35,7 @@ class Loss(Module):
 
 def check_reduction(reduction: str, *more: str) -> None:
     if reduction not in ("none", "mean", "sum", *more):
-        raise ValueError(f'reduction is "none", "mean" or "sum", not {reduction!r}')
+        raise ValueError(f'{called()}reduction is "none", "mean" or "sum", not {reduction!r}')
 
 
 def reduced(x: Tensor, reduction: str) -> Tensor:
@@ -52,7 +54,7 @@ def cross_entropy(input: Tensor, target: Any, weight: Any = None, ignore_index: 
     the classes. Label smoothing s takes (1 - s) target + s / V in place of the target.
     """
     check_reduction(reduction)
-    if not 0 <= label_smoothing <= 1:
+    if not 0 <= real("label_smoothing", label_smoothing, -math.inf) <= 1:
         raise ValueError(f"label_smoothing lies between 0 and 1, not at {label_smoothing}")
     classes = as_array(target)
     if classes.dtype.kind == "f" and classes.ndim and classes.shape == input.shape:
@@ -103,7 +105,7 @@ def _soft_cross_entropy(input: Tensor, target: Any, weight: Any, ignore_index: i
 def _weights(weight: Any, x: Tensor, axis: int = 1) -> np.ndarray | None:
     w = None if weight is None else as_array(weight).astype(x.dtype, copy=False)
     if w is not None and w.shape != x.shape[axis : axis + 1]:
-        raise ValueError(f"weights of shape {w.shape} for {x.shape[axis]} classes: one for each")
+        raise ValueError(f"{called()}weights of shape {w.shape} for {x.shape[axis]} classes: one for each")
     return w
 
 
@@ -112,21 +114,25 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
 
     Every target is a class or ignore_index.
     """
+    tensors("ndim", input=input)
+    if input.dtype.kind != "f":
+        raise TypeError(f"{called()}logits and log-probabilities are floats, not {input.dtype}: .float() converts")
+    whole("ignore_index", ignore_index)
     target = as_ids(target, (int64, uint8))
     shape = target.shape
     if not input.ndim:
-        raise ValueError("a 0-d tensor has no classes: logits are (V,), (N, V) or (N, V, ...)")
+        raise ValueError(f"{called()}a 0-d tensor has no classes: logits are (V,), (N, V) or (N, V, ...)")
     if input.ndim == 1:
         if shape:
-            raise ValueError(f"targets of shape {shape} for one row of logits, {input.shape}: its target is one number, ()")
+            raise ValueError(f"{called()}targets of shape {shape} for one row of logits, {input.shape}: its target is a number")
         input = input.reshape(1, -1)
     lead = (input.shape[0], *input.shape[2:])
     if input.ndim > 2:
         input = input.permute(0, *range(2, input.ndim), 1).reshape(-1, input.shape[1])
     if input.shape[0] != target.size:
-        raise ValueError(f"{input.shape[0]} rows of logits and {target.size} targets (of shape {shape}) do not match")
+        raise ValueError(f"{called()}{input.shape[0]} rows of logits and {target.size} targets (of shape {shape}) do not match")
     if shape != lead and (shape or lead != (1,)):
-        raise ValueError(f"targets of shape {shape} do not match logits whose shape without the class axis is {lead}")
+        raise ValueError(f"{called()}targets of shape {shape} do not match logits whose shape without the class axis is {lead}")
     check_targets(target, input.shape[1], ignore_index)
     return input, target.reshape(-1), shape
 
@@ -134,13 +140,13 @@ def _class_last(input: Tensor, target: Any, ignore_index: int) -> tuple[Tensor, 
 def check_targets(target: np.ndarray, classes: int, ignore_index: int = -100) -> None:
     """TypeError unless these are integers, IndexError unless each is one of 0 ... classes - 1, or ignore_index."""
     if target.dtype.kind not in "iu":
-        raise TypeError(f"targets are ids of classes or floats as the logits are, not {target.dtype} of {target.shape}")
+        raise TypeError(f"{called()}targets are ids of classes, or floats as the logits, not {target.dtype} of {target.shape}")
     if not between(target, classes):
         bad = np.argwhere((target != ignore_index) & ((target < 0) | (target >= classes)))
         if len(bad):
             place = tuple(map(int, bad[0]))
-            raise IndexError(f"target {target[place]} at position {place} is none of {classes} classes (0 to {classes - 1}) "
-                             f"and not ignore_index, {ignore_index}")  # fmt: skip
+            raise IndexError(f"{called()}target {target[place]} at position {place} is none of {classes} classes "
+                             f"(0 to {classes - 1}) and not ignore_index, {ignore_index}")  # fmt: skip
 
 
 class CrossEntropyLoss(Loss):
@@ -148,7 +154,7 @@ class CrossEntropyLoss(Loss):
 
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0):
         super().__init__(reduction, weight=weight)
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.ignore_index, self.label_smoothing = whole("ignore_index", ignore_index), label_smoothing
 
     def forward(self, input: Tensor, target: Any) -> Tensor:
         return cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
@@ -159,7 +165,7 @@ class NLLLoss(Loss):
 
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"):
         super().__init__(reduction, weight=weight)
-        self.ignore_index = ignore_index
+        self.ignore_index = whole("ignore_index", ignore_index)
 
     def forward(self, input: Tensor, target: Any) -> Tensor:
         return nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
@@ -176,6 +182,7 @@ def kl_div(input: Tensor, target: Any, reduction: str = "mean", log_target: bool
     its logarithm.
     """
     check_reduction(reduction, "batchmean")
+    tensors(input=input)
     target = target._floats("kl_div") if isinstance(target, Tensor) else Tensor(target)
     if log_target:
         loss = target.exp() * (target - input)
@@ -208,11 +215,12 @@ def binary_cross_entropy(input: Tensor, target: Any, weight: Any = None, reducti
     `binary_cross_entropy_with_logits` has no such point.
     """
     check_reduction(reduction)
+    tensors(input=input)
     target = as_array(target).astype(input.dtype, copy=False) if not isinstance(target, Tensor) else target
     if target.dtype != input.dtype:
-        raise TypeError(f"targets of dtype {target.dtype} for probabilities of dtype {input.dtype}: .to(dtype) converts")
+        raise TypeError(f"{called()}targets of {target.dtype} for probabilities of {input.dtype}: .to(dtype) converts")
     if target.shape != input.shape:
-        raise ValueError(f"targets of shape {target.shape} for probabilities of shape {input.shape}: the shapes must be equal")
+        raise ValueError(f"{called()}targets of shape {target.shape} for probabilities of {input.shape}: shapes must be equal")
     if not ((input.array >= 0) & (input.array <= 1)).all():
         raise RuntimeError("binary_cross_entropy takes probabilities, all of them between 0 and 1: sigmoid() makes them")
     loss = -(target * _log(input) + (1 - target) * _log(1 - input))
@@ -232,9 +240,12 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Any, weight: Any = N
     positives, -t ln sigmoid(x); weight the whole.
     """
     check_reduction(reduction)
-    target = target._floats("target") if isinstance(target, Tensor) else Tensor(target)
+    tensors(input=input)
+    if not (pos_weight is None or isinstance(pos_weight, (int, float))):
+        tensors("ndim", pos_weight=pos_weight)
+    target = target._floats("binary_cross_entropy_with_logits: target") if isinstance(target, Tensor) else Tensor(target)
     if target.shape != input.shape:
-        raise ValueError(f"targets of shape {target.shape} for logits of shape {input.shape}: the shapes must be equal")
+        raise ValueError(f"{called()}targets of shape {target.shape} for logits of shape {input.shape}: shapes must be equal")
     never = ops.maximum(-input, 0.0) + ops.log1p(ops.exp(-ops.abs(input)))  # -ln sigmoid(x)
     loss = (1 - target) * input + (never if pos_weight is None else never * ((pos_weight - 1) * target + 1))
     return reduced(loss if weight is None else loss * weight, reduction)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dtypes import as_array
 from ..engine import Scope, mark_written, state
+from ..errors import no_tensor, shown, whole
 from ..tensor import RemovableHandle, Tensor
 from .parameter import Parameter, Uninitialized
 from .summary import table
@@ -66,6 +67,10 @@ class Module:
                 answer = hook(self, args, out)
                 out = out if answer is None else answer
             return out
+        except AttributeError as error:
+            if (better := no_tensor(error, self, args)) is not None:
+                raise better from error
+            raise
         finally:
             state.scope = before
 
@@ -127,6 +132,8 @@ class Module:
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Hold a tensor that is not trained; saved in the state dict if persistent."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a buffer is a string, not {shown(name)}")
         if not (tensor is None or isinstance(tensor, Tensor)):
             raise TypeError(f"the buffer {name!r} is a tensor or None, not a {type(tensor).__name__}")
         self._buffers = {**self._buffers, name: persistent}
@@ -143,7 +150,9 @@ class Module:
             way = "nn has activations as modules, and a class of your own can call a function in its forward"
             if isinstance(module, type) and issubclass(module, Module):
                 way = f"{module.__name__}() makes one"
-            raise TypeError(f"{type(self).__name__} holds modules, not {module!r}: {way}")
+            raise TypeError(f"{type(self).__name__} holds modules, not {shown(module)}: {way}")
+        if not isinstance(name, str):
+            raise TypeError(f"{type(self).__name__}: the name of a module is a string, not {shown(name)}")
         if not name or "." in name or hasattr(type(self), name):
             raise ValueError(f"{type(self).__name__} cannot hold a module under the name {name!r}")
         setattr(self, name, module)
@@ -241,6 +250,8 @@ class Module:
         A missing or unexpected name is one if `strict`; always: a wrong shape, a dtype of another kind, and different values
         under two names of one tied weight. Returns the names that only one side has; if `strict` there are none.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict takes a dict of tensors, which state_dict() gave, not {shown(state_dict)}")
         own = dict(self._named_state())
         given: dict[str, np.ndarray] = {}
         first: dict[int, str] = {}  # tensor -> the first name that gave it values
@@ -349,6 +360,8 @@ class ModuleList(Module):
     """Modules in a list: indexed, iterated, never called."""
 
     def __init__(self, modules: Any = ()):
+        if not np.iterable(modules):
+            raise TypeError(f"{type(self).__name__} takes a list of modules, not {shown(modules)}: [a, b]")
         for module in modules:
             self.append(module)
 
@@ -375,7 +388,10 @@ class ModuleList(Module):
 
     def __getitem__(self, index: Any) -> Any:
         if not isinstance(index, slice):
-            return list(self.children())[index]
+            modules = list(self.children())
+            if not -len(modules) <= whole("an index", index) < len(modules):
+                raise IndexError(f"{type(self).__name__} holds {len(modules)} modules and none at {index}")
+            return modules[index]
         part = Sequential() if isinstance(self, Sequential) else ModuleList()
         for i, (name, module) in enumerate(list(self.named_children())[index]):  # which keep the places that they have
             vars(part)[name if isinstance(self, Sequential) else str(i)] = module
@@ -410,6 +426,8 @@ class ModuleDict(ModuleList):
     """Modules by name."""
 
     def __init__(self, modules: Any = ()):
+        if not isinstance(modules, dict) and not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in modules):
+            raise TypeError(f"ModuleDict takes a dict of modules by name, not {shown(modules)}")
         self.update(dict(modules))
 
     def update(self, modules: dict[str, Module]) -> None:
@@ -421,7 +439,10 @@ class ModuleDict(ModuleList):
         self._take_label(self._label)
 
     def __getitem__(self, name: str) -> Any:
-        return dict(self.named_children())[name]
+        held = dict(self.named_children())
+        if name not in held:
+            raise KeyError(f"{name!r} is none of {', '.join(held) or 'no modules'}")
+        return held[name]
 
     def __delitem__(self, name: str) -> None:
         if name not in self:

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import fused, ops
 from ..dtypes import as_array
+from ..errors import called, whole
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -31,8 +32,8 @@ class MultiheadAttention(Module):
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
                  add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
                  device: Any = None, dtype: Any = None):
-        if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(f"a width of {embed_dim} does not divide into {num_heads} heads")
+        if whole("embed_dim", embed_dim) < 1 or whole("num_heads", num_heads) < 1 or embed_dim % num_heads:
+            raise ValueError(f"{called()}a width of {embed_dim} does not divide into {num_heads} heads")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..errors import real, whole
 from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .module import Module
 from .parameter import blank
+
+
+def sizes_of(normalized_shape: Any) -> tuple[int, ...]:
+    """One size or several, as a tuple."""
+    sizes = normalized_shape if np.iterable(normalized_shape) else (normalized_shape,)
+    return tuple(whole("normalized_shape", size, 0) for size in sizes)
 
 
 class LayerNorm(Module):
@@ -19,8 +28,8 @@ class LayerNorm(Module):
 
     def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
                  device: Any = None, dtype: Any = None):
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.normalized_shape = sizes_of(normalized_shape)
+        self.eps, self.elementwise_affine = real("eps", eps), elementwise_affine
         self.weight = blank(*self.normalized_shape, dtype=dtype, device=device) if elementwise_affine else None
         self.bias = blank(*self.normalized_shape, dtype=dtype) if elementwise_affine and bias else None
         self.reset_parameters()
@@ -43,7 +52,7 @@ class RMSNorm(Module):
 
     def __init__(self, normalized_shape: Any, eps: float | None = 1e-6, elementwise_affine: bool = True,
                  device: Any = None, dtype: Any = None):
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = sizes_of(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = blank(*self.normalized_shape, dtype=dtype, device=device) if elementwise_affine else None
         self.reset_parameters()
@@ -61,7 +70,7 @@ class GroupNorm(Module):
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
                  dtype: Any = None):
-        if num_groups < 1 or num_channels % num_groups:
+        if whole("num_groups", num_groups) < 1 or whole("num_channels", num_channels) % num_groups:
             raise ValueError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = blank(num_channels, dtype=dtype, device=device) if affine else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..dtypes import as_array
+from ..errors import shown, tensors
 from ..functions import full, stack
 from ..tensor import Tensor
 
@@ -57,6 +58,7 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
 
     enforce_sorted=False sorts the texts; what comes from a recurrent layer or from `pad_packed_sequence` is in their order.
     """
+    tensors(input=input)
     x, count = input.transpose(0, 1) if batch_first and input.ndim > 1 else input, as_array(lengths)
     if x.ndim < 2 or count.shape != x.shape[1:2] or not count.size or count.min() < 1 or count.max() > x.shape[0]:
         axes = "(B, T, ...)" if batch_first else "(T, B, ...)"
@@ -74,6 +76,8 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
 def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
                         total_length: int | None = None) -> tuple[Tensor, Tensor]:
     """(T, B, ...), or (B, T, ...) if `batch_first`, and the lengths (B,); T is the longest, or total_length."""
+    if not isinstance(sequence, PackedSequence):
+        raise TypeError(f"pad_packed_sequence takes what pack_padded_sequence or a recurrent layer made, not {shown(sequence)}")
     if total_length is not None and total_length < len(sequence.batch_sizes):
         raise ValueError(f"total_length {total_length} is less than the longest text, {len(sequence.batch_sizes)}")
     x, lengths = sequence.padded(padding_value, total_length), sequence.lengths()
@@ -88,7 +92,9 @@ def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding
     """Tensors (L_i, ...) -> (T, B, ...), or (B, T, ...) if `batch_first`, T the longest: the rest is `padding_value`."""
     if padding_side not in ("left", "right"):
         raise ValueError(f'padding_side is "left" or "right", not {padding_side!r}')
-    if not sequences:
+    if not np.iterable(sequences) or not all(isinstance(x, Tensor) and x.ndim for x in sequences):
+        raise TypeError(f"pad_sequence takes a list of tensors with an axis each, not {shown(sequences)}")
+    if not len(sequences):
         raise RuntimeError("pad_sequence takes one sequence or more")
     longest = max(len(x) for x in sequences)
     rows = []

@@ -7,13 +7,27 @@ from typing import Any
 import numpy as np
 
 from ..device import on_cpu
+from ..engine import Traced
+from ..errors import shown, whole
 from ..tensor import Tensor
+
+SLOT: Any = vars(Traced)["grad"]  # where every tensor keeps its gradient; of a parameter it is looked at what goes in
+
+
+def _take(self: Parameter, gradient: Any) -> None:
+    if gradient is not None:
+        if not isinstance(gradient, Traced):
+            raise TypeError(f"the gradient of a parameter is a tensor or None, not {shown(gradient)}: Tensor(...) makes one")
+        if gradient.array.shape != self.array.shape:
+            raise RuntimeError(f"a gradient of shape {gradient.array.shape} for a parameter of shape {self.array.shape}")
+    SLOT.__set__(self, gradient)
 
 
 class Parameter(Tensor):
     """A tensor that a module owns and an optimizer changes: a leaf that requires a gradient."""
 
     __slots__ = ()
+    grad = property(SLOT.__get__, _take)
 
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None):
         super().__init__(data, requires_grad, dtype)
@@ -25,7 +39,7 @@ class Parameter(Tensor):
 def blank(*shape: int, dtype: Any = None, device: Any = None) -> Parameter:
     """A parameter whose values are still to be written; float32 unless a dtype is given."""
     on_cpu(device)
-    return Parameter(np.empty(shape, dtype or np.float32))
+    return Parameter(np.empty([whole("a size", size, 0) for size in shape], dtype or np.float32))
 
 
 class Uninitialized(Tensor):

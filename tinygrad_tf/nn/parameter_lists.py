@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from ..errors import shown
 from ..tensor import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -54,6 +57,8 @@ class ParameterList(ParameterDict):
     """Parameters in a list, under the names "0", "1" and so on. A tensor that is put in becomes a parameter."""
 
     def __init__(self, values: Iterable[Tensor] = ()):
+        if not np.iterable(values):
+            raise TypeError(f"ParameterList takes a list of tensors, not {shown(values)}")
         self.extend(values)
 
     def append(self, value: Tensor) -> ParameterList:

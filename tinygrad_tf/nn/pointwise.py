@@ -6,9 +6,11 @@ constant beyond it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import ops
+from ..errors import real
 from ..tensor import Tensor
 from . import init
 from .module import Module
@@ -91,7 +93,7 @@ class SELU(Module):
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """(...) -> (...)   x, but at least min_val and at most max_val; slope 0 from there on"""
-    if min_val > max_val:
+    if real("min_val", min_val, -math.inf) > real("max_val", max_val, -math.inf):
         raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
     if inplace:
         return input.copy_(hardtanh(input.clone(), min_val, max_val))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import real, shown, whole
 from ..functions import stack
 from ..ops import cat
 from ..recurrence import lstm
@@ -31,9 +32,14 @@ def checked(name: str, hx: Any, states: int, shape: tuple[int, ...]) -> State:
         wanted = f"a tuple (h, c) of shape {shape} each" if states > 1 else f"a tensor h of shape {shape}"
         raise TypeError(f"{name} takes as its state {wanted}, not a {type(hx).__name__}")
     given = tuple(hx) if states > 1 else (hx,)
-    if len(given) != states or any(s.shape != shape for s in given):
-        raise ValueError(f"{name} takes as its state {'h and c' if states > 1 else 'h'} of shape {shape}, not of "
-                         f"{', '.join(str(s.shape) for s in given)}")  # fmt: skip
+    if len(given) != states or any(not isinstance(s, Tensor) or s.shape != shape for s in given):
+        kind: Any = ValueError if all(isinstance(s, Tensor) for s in given) else TypeError
+        found = ", ".join(str(s.shape) if isinstance(s, Tensor) else shown(s) for s in given)
+        raise kind(f"{name} takes as its state {'h and c' if states > 1 else 'h'} of shape {shape}, not "
+                   f"{'of ' if kind is ValueError else ''}{found or 'nothing'}{' alone' if len(given) < states else ''}")
+    if any(s.dtype != given[0].dtype or s.dtype.kind != "f" for s in given):
+        dtypes = " and ".join(str(s.dtype) for s in given)
+        raise TypeError(f"{name} takes a state of the dtype of its weights, not of {dtypes}: .to(dtype) converts")
     return given
 
 
@@ -51,7 +57,8 @@ class Recurrent(Module):
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None):
         if proj_size:
             raise NotImplementedError("proj_size is not here: take a smaller hidden_size, and a Linear after the layer")
-        if hidden_size < 1 or num_layers < 1 or not 0 <= dropout <= 1:
+        whole("input_size", input_size, 0), whole("hidden_size", hidden_size), whole("num_layers", num_layers)
+        if hidden_size < 1 or num_layers < 1 or not 0 <= real("dropout", dropout, -math.inf) <= 1:
             raise ValueError(f"hidden_size and num_layers are positive and dropout is a probability, not {hidden_size}, "
                              f"{num_layers}, {dropout}")  # fmt: skip
         if dropout and num_layers == 1:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import as_array
+from ..errors import whole
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -113,7 +114,7 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
                  mask_check: bool = True):
-        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(whole("num_layers", num_layers, 0)))
         self.num_layers, self.norm = num_layers, norm
 
     def forward(self, src: Tensor, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Tensor:
@@ -127,7 +128,7 @@ class TransformerDecoder(Module):
     """(T, B, d), memory (S, B, d) -> (T, B, d)   num_layers copies of a layer, then a norm, if any"""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
-        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(whole("num_layers", num_layers, 0)))
         self.num_layers, self.norm = num_layers, norm
 
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Any = None, memory_mask: Any = None,
@@ -181,7 +182,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz)   what to add to scores so that no position looks at a later one: 0 and -inf"""
-        return Tensor(np.triu(np.full((sz, sz), -np.inf, dtype or np.float32), 1))
+        return Tensor(np.triu(np.full((whole("sz", sz, 0), sz), -np.inf, dtype or np.float32), 1))
 
 
 def _is_causal(mask: Any) -> bool:

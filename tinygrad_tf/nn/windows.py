@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..errors import called, real, tensors, whole
 from ..functions import stack
 from ..tensor import Tensor
 
@@ -20,23 +21,28 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     """Constant padding: (before, after) of the last axis, then of the one before it, and so on. Negative sizes crop."""
     if mode != "constant":
         raise NotImplementedError(f'pad: mode is "constant", not {mode!r}: cat() and indexing build the others')
+    tensors(input=input)
+    pad = [whole("pad", n) for n in (pad if np.iterable(pad) else (pad,))]
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ValueError(f"pad: {tuple(pad)} is no list of pairs for the axes of a tensor of shape {input.shape}")
     widths = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    if any(n + a + b < 0 for n, (a, b) in zip(input.shape, widths, strict=True)):
+        raise ValueError(f"pad: {tuple(pad)} crops more than there is of a tensor of shape {input.shape}")
     inner = input[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, widths, strict=True))]
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     shape = tuple(n + a + b for n, (a, b) in zip(inner.shape, widths, strict=True))
     place = tuple(slice(a, a + n) for n, (a, _) in zip(inner.shape, widths, strict=True))
-    return ops.put(Tensor(np.full(shape, 0 if value is None else value, input.dtype)), inner, index=place)
+    number = 0 if value is None else real("value", value, -math.inf)
+    return ops.put(Tensor(np.full(shape, number, input.dtype)), inner, index=place)
 
 
 def _each(what: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
     """One number for each of n axes, from such a tuple or from one number."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
     if len(values) != n:
-        raise ValueError(f"{what} {values}: one number, or one for each of {n} axes")
+        raise ValueError(f"{called()}{what} {values}: one number, or one for each of {n} axes")
     if not all(isinstance(number, (int, np.integer)) and number >= least for number in values):
-        raise ValueError(f"{what} is whole numbers from {least} on, not {value!r}")
+        raise ValueError(f"{called()}{what} is whole numbers from {least} on, not {value!r}")
     return values
 
 
@@ -46,7 +52,8 @@ def _windows(x: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], dilati
     for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
         count = (size - d * (k - 1) - 1) // s + 1
         if count < 1:
-            raise ValueError(f"{size} positions, padding included, are fewer than a kernel of {k} needs: {d * (k - 1) + 1}")
+            raise ValueError(f"{called()}{size} positions, padding included, are fewer than a kernel of {k} needs: "
+                             f"{d * (k - 1) + 1}")  # fmt: skip
         spans.append(s * (count - 1) + 1)
     places = itertools.product(*(range(0, d * (k - 1) + 1, d) for k, d in zip(kernel, dilation, strict=True)))
     cuts = [[slice(i, i + span, s) for i, span, s in zip(place, spans, stride, strict=True)] for place in places]
@@ -60,6 +67,7 @@ def _padded(x: Tensor, padding: list[tuple[int, int]], value: float = 0.0) -> Te
 
 def _check(name: str, x: Tensor, n: int) -> None:
     """Refuse all but (B, C, and n axes of positions), or that without B, of floats; max_pool2d takes whole numbers too."""
+    tensors("ndim", input=x)
     if x.ndim not in (n + 1, n + 2):
         raise ValueError(f"{name} takes inputs of shape (B, C, {'T' if n == 1 else 'H, W'}), or without B, not {x.shape}")
     if name != "max_pool2d" or x.dtype.kind == "b":
@@ -88,6 +96,13 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
 
 def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
                n: int) -> Tensor:
+    tensors("ndim", input=x, weight=weight)
+    x = x if isinstance(x, Tensor) else Tensor(x)
+    if weight.ndim != n + 2 or weight.shape[0] % whole("groups", groups, 1):
+        raise ValueError(f"conv{n}d takes weights (out, in / groups, {'K' if n == 1 else 'K, L'}), not {weight.shape} in "
+                         f"{groups} groups")  # fmt: skip
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"conv{n}d: a bias of shape {bias.shape} for {weight.shape[0]} channels out: one for each")
     out, channels, kernel = weight.shape[0], weight.shape[1] * groups, weight.shape[2:]
     if x.ndim not in (n + 1, n + 2) or x.shape[-n - 1] != channels:
         raise ValueError(f"conv{n}d takes inputs of shape (B, {channels}, {'T' if n == 1 else 'H, W'}), not {x.shape}")
@@ -167,7 +182,7 @@ def _pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, 
     kernel, padding = _each("kernel_size", kernel, n), _each("padding", padding, n, 0)
     stride = kernel if stride in (None, ()) else _each("stride", stride, n)
     if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
-        raise ValueError(f"a padding of {padding} is more than half of a window of {kernel}")
+        raise ValueError(f"{called()}a padding of {padding} is more than half of a window of {kernel}")
     return _padded(x, [(p, p) for p in padding], value), kernel, stride
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import functions
 from ..device import on_cpu
 from ..dtypes import float32, int64
+from ..errors import real
 from ..random import source
 from ..tensor import Tensor, _sizes
 
@@ -76,7 +77,9 @@ def randint_like(input: Tensor, low: int, high: int | None = None, dtype: Any = 
 @_placed
 def normal(mean: Any, std: Any = 1.0, size: Any = None, generator: Any = None, dtype: Any = float32) -> Tensor:
     """Normal numbers: of this size, or one for each element of `mean` and `std`."""
-    mean, std = (x.array if isinstance(x, Tensor) else x for x in (mean, std))
+    mean, std = (x.array if isinstance(x, Tensor) else real(name, x, -np.inf) for name, x in (("mean", mean), ("std", std)))
+    if (np.asarray(std) < 0).any():
+        raise RuntimeError(f"normal: std must not be negative: {std}")
     draw = source(generator).normal(mean, std, None if size is None else _sizes((size,)))
     return Tensor(np.asarray(draw, dtype))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import tensors
 from ..functions import multinomial
 from ..tensor import Tensor, _sizes
 from .unsupported import lookup
@@ -18,6 +19,7 @@ class Categorical:
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None):
         if (probs is None) == (logits is None):
             raise ValueError("Categorical takes probs or logits, one of the two")
+        tensors(**({"probs": probs} if logits is None else {"logits": logits}))
         if logits is None:
             assert probs is not None
             if probs.ndim < 1 or (probs < 0).any() or not probs.isfinite().all():

@@ -58,6 +58,8 @@ class finfo:
     """The limits of a float dtype, as Python numbers."""
 
     def __init__(self, type: Any = float32):
+        if np.dtype(type).kind != "f":
+            raise TypeError(f"finfo is about dtypes of floats, not {type}: iinfo is about those of integers")
         limits = np.finfo(type)
         self.bits, self.dtype = limits.bits, str(np.dtype(type))
         for name in ("eps", "max", "min", "tiny", "resolution", "smallest_normal"):
@@ -68,6 +70,8 @@ class iinfo:
     """The limits of an integer dtype."""
 
     def __init__(self, type: Any):
+        if np.dtype(type).kind not in "iu":
+            raise TypeError(f"iinfo is about dtypes of integers, not {type}: finfo is about those of floats")
         limits = np.iinfo(type)
         self.bits, self.dtype, self.min, self.max = limits.bits, str(np.dtype(type)), limits.min, limits.max
 

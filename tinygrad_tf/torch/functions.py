@@ -22,6 +22,7 @@ from ..functions import (
     isin,
     meshgrid,
     searchsorted,
+    several,
     stack,
 )
 from ..nn.functional import cosine_similarity, pairwise_distance
@@ -52,7 +53,10 @@ SECOND = ("other", "exponent", "mat2", "vec2", "value")  # PyTorch's names of a 
 def _function(name: str) -> Callable:
     method = getattr(Tensor, name)
 
-    def call(input: Any, *args: Any, **settings: Any) -> Any:
+    def call(*args: Any, **settings: Any) -> Any:
+        if not args and "input" not in settings:
+            raise TypeError(f"torch.{name} takes a tensor first, as torch.{name}(x)")
+        input, args = (args[0], args[1:]) if args else (settings.pop("input"), ())
         for key in SECOND[: len(SECOND) - (name in OWN_VALUE)]:
             if key in settings:
                 args = (*args, settings.pop(key))
@@ -81,6 +85,8 @@ TABLE.update(add=add, sub=sub, subtract=sub, absolute=TABLE["abs"])
 
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, else other; with the condition alone, the places where it holds."""
+    if (input is None) != (other is None):
+        raise TypeError("where: the condition, what to take where it holds and what elsewhere, or the condition alone")
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     return functions.where(condition, input, other)
@@ -91,15 +97,20 @@ def is_tensor(obj: Any) -> bool:
 
 
 def vstack(tensors: Any) -> Tensor:
-    return cat([x if x.ndim > 1 else x.reshape(1, -1) for x in tensors], 0)
+    return cat([x if x.ndim > 1 else x.reshape(1, -1) for x in several(tensors)], 0)
 
 
 def hstack(tensors: Any) -> Tensor:
+    tensors = several(tensors)
     return cat([x if x.ndim else x.reshape(1) for x in tensors], 1 if tensors[0].ndim > 1 else 0)
 
 
 def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
-    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    except ValueError:
+        shapes = " and ".join(str(x.shape) for x in tensors)
+        raise ValueError(f"broadcast_tensors: sizes on one axis differ and neither is 1: {shapes}") from None
     return [x.expand(shape) for x in tensors]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import tensors
 from ..tensor import Tensor
 from .unsupported import lookup
 
@@ -17,6 +18,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
 
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """The length of a vector, or of all elements; with `ord`, that norm of vectors. Of the matrix norms, "fro" alone."""
+    tensors(A=A)
     if ord == "fro":
         ord = None
     matrix = (A.ndim == 2 and dim is None) or (isinstance(dim, (tuple, list)) and len(dim) == 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .. import random
 from ..device import device as Device
 from ..device import on_cpu
+from ..errors import real
 from ..tensor import Tensor
 
 
@@ -21,8 +23,8 @@ class Generator(np.random.Generator):
         self.device = Device(device)
 
     def manual_seed(self, seed: int) -> Generator:
-        self._seed = int(seed)
         self.bit_generator.state = np.random.PCG64(_positive(seed)).state
+        self._seed = int(seed)
         return self
 
     def initial_seed(self) -> int:
@@ -61,7 +63,7 @@ def set_rng_state(new_state: Any) -> None:
 
 def _positive(seed: Any) -> int:
     """NumPy takes no negative seed; PyTorch counts it from 2 ** 64 down."""
-    return int(seed) % 2**64
+    return int(real("seed", seed, -math.inf)) % 2**64
 
 
 def _packed(generator: np.random.Generator) -> Tensor:

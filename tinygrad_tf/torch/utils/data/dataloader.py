@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import shown
 from ....functions import stack
 from ....functions import tensor as as_new_tensor
 from ....tensor import Tensor
@@ -60,6 +61,10 @@ class DataLoader:
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
             raise ValueError("a batch_sampler says what batch_size, shuffle, sampler and drop_last would say")
         self.iterated = isinstance(dataset, IterableDataset)
+        if not self.iterated and sampler is None and batch_sampler is None and not hasattr(dataset, "__len__"):
+            raise TypeError(f"DataLoader: a dataset has __len__ or is an IterableDataset, which {shown(dataset)} is not")
+        if collate_fn is not None and not callable(collate_fn):
+            raise TypeError(f"DataLoader: collate_fn is a function of a list of items, not {shown(collate_fn)}")
         if self.iterated and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("an IterableDataset has its own order: no shuffle, sampler or batch_sampler")
         if batch_size is None and drop_last:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from ....errors import shown
 from ....functions import randperm
 from ....tensor import Tensor
 
@@ -33,6 +36,9 @@ class TensorDataset(Dataset):
     """Item i is row i of each tensor."""
 
     def __init__(self, *tensors: Tensor):
+        for x in tensors:
+            if not getattr(x, "ndim", 0):
+                raise TypeError(f"TensorDataset takes tensors with an axis of items, not {shown(x)}")
         if len({len(x) for x in tensors}) > 1:
             raise ValueError(f"TensorDataset: tensors of different lengths: {[len(x) for x in tensors]}")
         self.tensors = tensors
@@ -83,6 +89,8 @@ class ConcatDataset(Dataset):
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
     """Disjoint random parts of these lengths; fractions that add up to 1 share out the whole, the first parts take the rest."""
+    if isinstance(lengths, str) or not np.iterable(lengths) or any(isinstance(n, str) for n in lengths):
+        raise TypeError(f"random_split: lengths are a list of numbers, not {shown(lengths)}")
     total = len(dataset)
     if lengths and all(isinstance(n, float) for n in lengths) and abs(sum(lengths) - 1) < 1e-9:
         sizes = [int(total * share) for share in lengths]
