@@ -18,7 +18,8 @@ benchmarks.parallel measure` measures anew (`pip install -e '.[mpi]'`).
 
 {cpu}, {cores} cores, {date}. One process with two threads against two ranks with one thread each: the whole step of the
 preset (data, forward, backward, all-reduce, clipping, optimizer), in alternating turns. The ratio is taken between
-neighbouring turns: the median and the quartiles. Above 1, two ranks are faster.
+neighbouring turns: the median and the quartiles. Above 1, two ranks are faster. (On Linux `tinygrad-tf train` shares a batch of
+`tiny` or `laptop` between two processes by itself, without MPI: `tinygrad_tf/helper.py`. Here one process has threads alone.)
 
 | preset | one process, two threads | two ranks, one thread each | ratio | all-reduce alone |
 | --- | --- | --- | --- | --- |

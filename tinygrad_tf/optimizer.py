@@ -60,7 +60,7 @@ class Optimizer:
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         self.defaults = defaults
         own = type(self).step is not Optimizer.step and type(self).update is Optimizer.update and not self.moments
-        self._own: dict[Tensor, dict[str, Any]] | None = defaultdict(dict) if own else None
+        self._own: Any = defaultdict(dict) if own else None
         self.param_groups: list[dict[str, Any]] = []
         self._flat: list[Flat | None] = []
         for group in groups:
@@ -158,6 +158,17 @@ class Optimizer:
             return self._own
         params = self._params()
         return MappingProxyType({params[number]: Entry(entry) for number, entry in self.state_dict()["state"].items()})
+
+    @state.setter
+    def state(self, entries: Mapping[Tensor, dict[str, Any]]) -> None:
+        """An empty one begins anew; of a full one the moments are copied."""
+        if self._own is not None:
+            self._own = entries
+            return
+        numbers = {p: number for number, p in enumerate(self._params())}
+        if any(p not in numbers for p in entries):
+            raise ValueError("the state has a parameter that this optimizer has not")
+        self.load_state_dict({**self.state_dict(), "state": {numbers[p]: entry for p, entry in entries.items()}})
 
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]

@@ -1,5 +1,7 @@
 """Muon, schedules, and the faults that users of other frameworks met in optimizers."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 
@@ -176,3 +178,26 @@ def test_the_state_of_each_parameter_can_be_looked_at():
         optimizer.state[p]["exp_avg"] = Tensor([1.0, 1.0])
     with pytest.raises(TypeError):
         optimizer.state[p] = {}
+
+
+@pytest.mark.parametrize("make", [lambda ps: optim.AdamW(ps, lr=0.1), lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9)])
+def test_a_state_can_be_put_in_its_place(make):
+    """`optimizer.state = defaultdict(dict)`, as programs for PyTorch have it, begins anew; its own state changes nothing."""
+
+    def steps(optimizer, p, number):
+        for _ in range(number):
+            p.grad = Tensor([1.0, -2.0])
+            optimizer.step()
+        return p.array.copy()
+
+    p, other = nn.Parameter([1.0, 1.0]), nn.Parameter([1.0, 1.0])
+    optimizer, fresh = make([p]), make([other])
+    steps(optimizer, p, 3)
+    p.array[...] = 1
+    optimizer.state = defaultdict(dict)
+    assert not optimizer.state
+    np.testing.assert_array_equal(steps(optimizer, p, 2), steps(fresh, other, 2))
+    optimizer.state = optimizer.state
+    np.testing.assert_array_equal(steps(optimizer, p, 1), steps(fresh, other, 1))
+    with pytest.raises(ValueError, match="a parameter that this optimizer has not"):
+        optimizer.state = {other: {}}
