@@ -187,12 +187,11 @@ def helped(model: Any, optimizer: Any, sequences: int, operations: float) -> Ite
     """A block of training steps whose slices have this many sequences, and largest products of this many operations.
 
     Inside, add_gradients(model, ...) divides each slice among threads, or among several processes if that pays
-    (`threads.processes_for`) and the model does not save memory by recomputation; as many of either give the same bits. With
-    processes the model stays as it is but for the values of its parameters, which only this optimizer changes, and their
-    gradients lie in the same memory in every step. One model at a time. Raises `helper.Lost` when a helper is killed.
+    (`threads.processes_for`); as many of either give the same bits. With processes the model stays as it is but for the values
+    of its parameters, which only this optimizer changes, and their gradients lie in the same memory in every step. One model at
+    a time. Raises `helper.Lost` when a helper is killed.
     """
-    lean = getattr(getattr(model, "config", None), "recompute", False)  # who saves memory has none for more processes
-    size = 0 if lean or Team.at_work is not None else min(processes_for(operations), sequences)
+    size = min(processes_for(operations), sequences) if Team.at_work is None else 0
     with threads_for(operations, by_batch=True):
         if size == 0:
             yield

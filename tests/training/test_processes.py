@@ -70,7 +70,8 @@ def same(found, wanted):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("settings", [{}, {"dropout": 0.3}, {"batch": 5}, {"batch": 2}, {"batch": 1}, {"muon": True}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"dropout": 0.3}, {"batch": 5}, {"batch": 2}, {"batch": 1}, {"muon": True},
+                                      {"recompute": True, "dropout": 0.3}], ids=str)  # fmt: skip
 def test_steps_have_the_bits_of_as_many_threads(count, settings):
     """Of the gradients, and so of the parameters that the next ones are computed with; dropout included."""
     with on(count):
@@ -216,13 +217,6 @@ def test_work_that_pays_on_threads_gets_no_processes():
     with threadpool_limits(2, user_api="blas"):
         assert threads.processes_for(threads.LARGE) == 0
         assert threads.processes_for(1) in (1, 2)
-
-
-def test_a_model_that_saves_memory_gets_no_processes():
-    steps = Steps(recompute=True)
-    with threadpool_limits(2, user_api="blas"), helped(steps.model, steps.optimizer, 6, 1):
-        assert Team.at_work is None
-        same(steps.gradients(), Steps(recompute=True).gradients())
 
 
 def test_helpers_end_with_the_block():
