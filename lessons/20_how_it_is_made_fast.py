@@ -528,7 +528,7 @@ def _(mo, np, ratio, recall):
     _work = {name: 2 * m * k * n for name, (m, k, n) in _sizes.items()}
 
     def _mode(operations):
-        return f"up to {max(2, int(operations / threads.SHARE))} {'processes' if operations < threads.LARGE else 'threads'}"
+        return "processes, on Linux" if operations < threads.LARGE else "threads"
 
     _rows = "\n    ".join(f"| {name} | {count / 1e6:,.0f} million | {_mode(count)} |" for name, count in _work.items())
     mo.md(f"""

@@ -8,13 +8,12 @@ Gradients are brought in piece by piece, or lie in a row of their own.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
 
-from .helper import shared
 from .tensor import Tensor
 
 array_of = attrgetter("array")
@@ -49,9 +48,9 @@ class Flat:
                 self.data[part] = p.array.reshape(-1)
                 p.array = self.views[i] = self.data[part].reshape(p.shape)
 
-    def share_memory(self) -> None:
-        """Move the parameters to where helpers see them."""
-        self.data, self.views = shared(self.data.size, self.data.dtype), [None] * len(self.params)
+    def move(self, make: Callable[[int, np.dtype], np.ndarray]) -> None:
+        """Move the parameters to memory that make(size, dtype) gives."""
+        self.data, self.views = make(self.data.size, self.data.dtype), [None] * len(self.params)
         self.adopt()
 
     def blank(self) -> np.ndarray:

@@ -6,6 +6,7 @@ own; but one of them runs Python at a time, and in a small step that is most of 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
@@ -61,7 +62,7 @@ def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
     drawn for each share from a part of the stream that is its own, so with another number of shares the zeros fall elsewhere.
     """
     several, team = shares(model, len(x)), Team.of(model)
-    parameters = team.parameters if team else _trained(model) if several > 1 else []
+    parameters = team.parameters if team and several else _trained(model) if several > 1 else []
     if not parameters or state.observer is not None or any(p.hooks for p in parameters):
         loss, share = model.loss(x, y), kept(y) / number
         loss = loss if share == 1 else loss * share
@@ -118,36 +119,59 @@ class Team:
     at_work: Team | None = None
 
     def __init__(self, model: Any, optimizer: Any, size: int):
-        self.model, self.flats = model, optimizer.flats()
+        self.model, self.flats, self.pid = model, optimizer.flats(), os.getpid()
         self.parameters = [p for flat in self.flats for p in flat.params]
         self.drawn: dict[int, np.random.Generator] = {}  # by id, which is the same in a copied process
-        for flat in self.flats if size > 1 else []:
-            flat.share_memory()
-        self.rows = [[shared(flat.data.size, flat.data.dtype) for flat in self.flats] for _ in range(1, size)]
-        self.helpers: list[Helper] = []
+        self.rows, self.helpers = list[list[np.ndarray]](), list[Helper]()
         with suppress(OSError):  # there may be no room for another process: fewer do the same
-            for rows in self.rows:
-                self.helpers.append(Helper(partial(self._help, rows)))
-        self.size = len(self.helpers) + 1
+            for flat in self.flats if size > 1 else []:
+                flat.move(shared)
+            for _ in range(1, size):
+                self.rows.append([shared(flat.data.size, flat.data.dtype) for flat in self.flats])
+                self.helpers.append(Helper(partial(self._help, self.rows[-1])))
+        if not self.helpers:
+            self.close()
+        self.like = self._settings()
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.helpers)
+
+    def _settings(self) -> list[bool]:
+        return [self.model.training, *[p.requires_grad for p in self.parameters]]
 
     @classmethod
     def of(cls, model: Any) -> Team | None:
-        """The team that computes the gradients of this model, if one does."""
-        return cls.at_work if cls.at_work is not None and cls.at_work.model is model else None
+        """The team that computes the gradients of this model, if one does, and the model is still as its helpers know it."""
+        team = cls.at_work
+        if team is None or team.model is not model or team.pid != os.getpid() or team.like != team._settings():
+            return None
+        return team
 
     def add(self, requests: list[Request]) -> float:
         """The loss of all requests; their gradients are added to the parameters'. The first one is answered here."""
+        try:
+            return self._add(requests)
+        except BaseException:
+            if any(helper.busy for helper in self.helpers):  # interrupted, or lost: what it still answers is for nobody
+                self.close()
+            raise
+
+    def _add(self, requests: list[Request]) -> float:
         streams = {key: own.bit_generator.state for key, own in self.drawn.items()}
+        for flat in self.flats:
+            flat.adopt()  # somebody may have given a parameter another array
         asked, rows = self.helpers[: len(requests) - 1], [flat.blank() for flat in self.flats]
         for helper, request in zip(asked, requests[1:], strict=True):
             i, x, y, *rest = request
-            helper.ask(i, *[(ids.shape, np.asarray(ids, np.int64).tobytes()) for ids in (x, y)], *rest, streams)
+            helper.ask(i, *[(array.shape, array.dtype.str, array.tobytes()) for array in (x, y)], *rest, streams)
         try:
             with alone():
                 loss, has, states = self._write(rows, requests[0], {})
         finally:
             answers = [helper.answer() for helper in asked]
-        for (more, also, _), given in zip(answers, self.rows):
+        for answer, request, given in zip(answers, requests[1:], self.rows):
+            more, also, _ = answer or self._write(given, request, {})  # what failed there fails here, with its own error
             loss, has = loss + more, [a or b for a, b in zip(has, also, strict=True)]
             for row, other in zip(rows, given, strict=True):
                 row += other
@@ -169,7 +193,7 @@ class Team:
 
     def _help(self, rows: list[np.ndarray], i: int, x: tuple, y: tuple, number: int, replaying: bool, streams: Streams) -> Any:
         """What a helper does for a request that has come as plain values."""
-        ids, targets = (np.frombuffer(data, np.int64).reshape(shape) for shape, data in (x, y))
+        ids, targets = (np.frombuffer(data, dtype).reshape(shape) for shape, dtype, data in (x, y))
         return self._write(rows, (i, ids, targets, number, replaying), streams)
 
     def _stand(self, streams: Streams) -> None:
@@ -178,8 +202,13 @@ class Team:
             self.drawn[key].bit_generator.state = streams[key]
 
     def close(self) -> None:
+        """End the helpers, and give the parameters memory of their own again."""
         for helper in self.helpers:
             helper.close()
+        self.helpers = []
+        for flat in self.flats:
+            if flat.data.base is not None:  # it is memory that others see
+                flat.move(np.empty)
 
 
 @contextmanager
@@ -187,11 +216,13 @@ def helped(model: Any, optimizer: Any, sequences: int, operations: float) -> Ite
     """A block of training steps whose slices have this many sequences, and largest products of this many operations.
 
     Inside, add_gradients(model, ...) divides each slice among threads, or among several processes if that pays
-    (`threads.processes_for`); as many of either give the same bits. With processes the model stays as it is but for the values
-    of its parameters, which only this optimizer changes, and their gradients lie in the same memory in every step. One model at
-    a time. Raises `helper.Lost` when a helper is killed.
+    (`threads.processes_for`) and the optimizer has all of the model's parameters; as many of either give the same bits. With
+    processes the model's layers stay what they are, and the gradients of its parameters lie in the same memory in every step.
+    One model at a time. Raises `helper.Lost` when a helper is killed.
     """
-    size = min(processes_for(operations), sequences) if Team.at_work is None else 0
+    held = {p for flat in optimizer.flats() for p in flat.params}
+    whole = Team.at_work is None and held.issuperset(_trained(model))
+    size = min(processes_for(operations), sequences) if whole else 0
     with threads_for(operations, by_batch=True):
         if size == 0:
             yield

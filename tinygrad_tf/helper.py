@@ -7,7 +7,6 @@ memory only where one of the two writes. Linux alone: elsewhere a library that i
 
 from __future__ import annotations
 
-import builtins
 import gc
 import marshal
 import mmap
@@ -41,8 +40,8 @@ class Lost(RuntimeError):
 class Helper:
     """A copy of this process that answers work(*request) to one request after the other until it is closed, or this one ends.
 
-    Requests and answers are plain values: numbers, strings, bytes, tuples, lists, dicts of these. What `work` raises there is
-    raised here.
+    Requests and answers are plain values: numbers, strings, bytes, tuples, lists, dicts of these. Where `work` raises an error
+    the answer is None: whoever asked can do the work again, and meets the error itself.
     """
 
     def __init__(self, work: Callable[..., Any]):
@@ -50,28 +49,33 @@ class Helper:
 
         self.asked, self.answered = (get_context("fork").Semaphore(0) for _ in range(2))
         self.letter = shared(LONGEST, np.uint8).data
-        self.parent = os.getpid()
+        self.parent, self.busy = os.getpid(), False
         with warnings.catch_warnings(action="ignore"):  # of threads that the copy will not have: it uses none of theirs
-            self.pid = os.fork()
-        if self.pid == 0:
-            self._serve(work)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the copy must not answer for this one
+            try:
+                self.pid = os.fork()
+                if self.pid == 0:
+                    self._serve(work, before)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def ask(self, *request: Any) -> None:
+        self.busy = True
         self._write(request)
         self.asked.release()
 
     def answer(self) -> Any:
-        """What the oldest request led to that has no answer yet. Raises Lost if the helper was killed."""
+        """What the request led to. Raises Lost if the helper was killed."""
         while not _came(self.answered):
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # whoever ignores SIGCHLD is told nothing
+                pid, status = self.pid, 0
             if pid:
-                self.pid = 0
-                code = os.waitstatus_to_exitcode(status)
+                self.pid, code = 0, os.waitstatus_to_exitcode(status)
                 how = f"was ended by {signal.Signals(-code).name}" if code < 0 else "ended"
                 raise Lost(f"a process that shared the work {how}{', perhaps for want of memory' * (code == -signal.SIGKILL)}")
-        kind, answer = marshal.loads(self.letter)
-        if kind:
-            raise getattr(builtins, kind, RuntimeError)(answer)
+        answer, self.busy = marshal.loads(self.letter), False
         return answer
 
     def close(self) -> None:
@@ -82,19 +86,26 @@ class Helper:
                 os.waitpid(self.pid, 0)
             self.pid = 0
 
-    def _serve(self, work: Callable[..., Any]) -> NoReturn:
+    def _serve(self, work: Callable[..., Any], mask: Any) -> NoReturn:
         """What the copy does. It leaves without Python's farewells: the files and streams that it has are not its own."""
         try:
+            for number in signal.valid_signals():
+                if callable(signal.getsignal(number)):
+                    signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal reaches both; the other one decides
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, 0)
+            os.dup2(nothing, 1)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a lock of the other one would outlive it here
             gc.freeze()  # a collection would write to each object of before, and so copy its page
             while True:
                 while not _came(self.asked):
                     if os.getppid() != self.parent:
                         os._exit(0)
-                try:
-                    answer = "", work(*marshal.loads(self.letter))
-                except Exception as error:
-                    answer = type(error).__name__, str(error)
+                answer = None
+                with suppress(Exception):
+                    answer = work(*marshal.loads(self.letter))
                 self._write(answer)
                 self.answered.release()
         finally:

@@ -98,7 +98,7 @@ def test_help_loads_no_library_that_it_does_not_need(command):
     ("train --run ''", ["--run", "a path cannot be empty"]),
     ("train --resume ''", ["--resume", "a path cannot be empty"]),
     ("train --preset huge", ["huge", "tiny, laptop, baby, nanogpt-char-cpu"]),
-    ("train --stepz 3", ["--stepz", "; tinygrad-tf train --help says more"]),
+    ("train --zzz 3", ["--zzz", "; tinygrad-tf train --help says more"]),
     ("train --progress loud", ["loud"]),
     ("train --run full", ["full", "not empty"]),
     ("train --run short.txt", ["short.txt"]),

@@ -12,12 +12,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tests.several_threads import parts as on
-from tinygrad_tf import helper, manual_seed, replay, threads
+from tinygrad_tf import Tensor, helper, manual_seed, replay, threads
 from tinygrad_tf import train as training
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.gradients import Team, add_gradients, helped
 from tinygrad_tf.models.decoder import Decoder, DecoderConfig
-from tinygrad_tf.nn import Parameter
+from tinygrad_tf.nn import Linear, Parameter
 from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.optim import AdamW, Muon, Together
 from tinygrad_tf.runfolder import RunError
@@ -230,13 +230,102 @@ def test_helpers_end_with_the_block():
             os.kill(pid, 0)
 
 
-def test_a_killed_helper_is_told():
+def test_a_killed_helper_is_told_and_the_next_batch_is_computed_here():
     steps = Steps()
     with several(steps, 2):
         steps.gradients()
+        steps.optimizer.zero_grad()
         os.kill(Team.at_work.helpers[0].pid, signal.SIGKILL)
         with pytest.raises(helper.Lost, match="was ended by SIGKILL, perhaps for want of memory"):
             steps.gradients()
+        assert Team.at_work.size == 1
+        same(steps.gradients(), Steps().gradients())
+
+
+def test_after_an_interruption_the_next_batch_is_computed_here(monkeypatch):
+    steps, real = Steps(), helper._came
+
+    def interrupted(semaphore):
+        monkeypatch.setattr(helper, "_came", real)
+        raise TimeoutError
+
+    with several(steps, 2):
+        monkeypatch.setattr(helper, "_came", interrupted)
+        with pytest.raises(TimeoutError):
+            steps.gradients()
+        assert Team.at_work.size == 1
+        for _ in range(3):
+            same(steps.gradients(), Steps().gradients())
+            steps.optimizer.zero_grad()
+
+
+def test_memory_is_shared_no_longer_than_the_block():
+    """Processes that are forked afterwards have parameters of their own."""
+    steps = Steps()
+    with several(steps, 2):
+        steps.step()
+    before = [p.array.copy() for p in steps.parameters]
+    child = os.fork()
+    if child == 0:
+        for p in steps.parameters:
+            p.array[...] = 7
+        os._exit(0)
+    os.waitpid(child, 0)
+    same([p.array for p in steps.parameters], before)
+
+
+def test_changes_to_the_model_inside_the_block_count():
+    steps, plain = Steps(dropout=0.5), Steps(dropout=0.5)
+    weight, other = steps.model.lm_head.weight, plain.model.lm_head.weight
+    with several(steps, 2):
+        steps.step()
+        for p, q in zip(steps.parameters, plain.parameters, strict=True):
+            q.array[...] = p.array
+        weight.data, other.data = weight.data * 0.5, other.data * 0.5
+        for model in (steps.model, plain.model):
+            model.eval()
+        for a, b in zip(steps.gradients(), plain.gradients(), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+        steps.optimizer.zero_grad()
+        steps.model.train()
+        weight.requires_grad_(False)
+        add_gradients(steps.model, steps.x, steps.y, 1)
+        assert weight.grad is None
+
+
+def test_an_optimizer_of_some_parameters_alone_gets_no_processes():
+    steps = Steps()
+    some = AdamW(steps.parameters[:2])
+    with threadpool_limits(2, user_api="blas"), helped(steps.model, some, 6, 1):
+        assert Team.at_work is None
+        same(steps.gradients(), Steps().gradients())
+
+
+def test_numbers_that_are_no_ids():
+    class Regression(Linear):
+        def loss(self, x, y):
+            return ((self(Tensor(x)) - Tensor(y)) ** 2).mean()
+
+    generator = np.random.default_rng(0)
+    x, y = generator.standard_normal((8, 4), np.float32), generator.standard_normal((8, 1), np.float32)
+    model = Regression(4, 1)
+    optimizer = AdamW(model.parameters())
+    wanted = model.loss(x, y)
+    wanted.backward()
+    gradient = model.weight.grad.array
+    for slices in (1, 3):
+        optimizer.zero_grad()
+        with threadpool_limits(2, user_api="blas"), helped(model, optimizer, 8, 1):
+            assert add_gradients(model, x, y, slices) == pytest.approx(wanted.item(), rel=1e-5)
+        np.testing.assert_allclose(model.weight.grad.array, gradient, rtol=1e-4)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_more_slices_than_sequences(number):
+    steps, plain = Steps(), Steps()
+    with several(steps, 2):
+        losses = [add_gradients(each.model, each.x[:number], each.y[:number], 3) for each in (steps, plain)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_a_training_whose_helper_is_killed_can_go_on(tmp_path, small, no_pictures):
