@@ -51,7 +51,10 @@ def add_gradients(model: Any, x: np.ndarray, y: np.ndarray, parts: int) -> float
 
 def shares(model: Any, sequences: int) -> int:
     """Among how many processes or threads this many sequences would be divided now."""
-    team = Team.of(model)
+    return _shares(Team.of(model), sequences)
+
+
+def _shares(team: Team | None, sequences: int) -> int:
     return min(team.size if team else count(), sequences)
 
 
@@ -61,7 +64,7 @@ def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
     To divide every op among threads instead takes longer: each op waits for the slower half, and Python for both. Dropout is
     drawn for each share from a part of the stream that is its own, so with another number of shares the zeros fall elsewhere.
     """
-    several, team = shares(model, len(x)), Team.of(model)
+    several = _shares(team := Team.of(model), len(x))
     parameters = team.parameters if team and several else _trained(model) if several > 1 else []
     if not parameters or state.observer is not None or any(p.hooks for p in parameters):
         loss, share = model.loss(x, y), kept(y) / number
