@@ -40,10 +40,10 @@ def main(files: list[Path], check: bool = False, figures: Path | None = None) ->
             print(f"{page.name} is written anew")
         else:
             print(f"{page.name} shows these results")
-    if figures is not None and runs:
+    if figures is not None:
         from .figures import write
 
-        for path in write(runs[-1].results, figures):
+        for path in dict.fromkeys(path for run in runs for path in write(run.results, figures)):  # a later run draws over
             print(path)
     return status
 

@@ -69,9 +69,10 @@ class Flat:
         for p, grad, part, there in zip(self.params, self.grads, self.parts, has, strict=True):
             if there and own:
                 p.grad = grad
+            elif there and p.grad is None:
+                p.grad = Tensor(row[part].reshape(p.shape))
             elif there:
-                g = row[part].reshape(p.shape)
-                p.grad = Tensor(g if p.grad is None else p.grad.array + g)
+                p.grad.array += row[part].reshape(p.shape)
 
     def in_a_row(self) -> bool:
         """Whether the parameters' gradients are the parts of one row."""

@@ -114,6 +114,15 @@ def test_a_page_is_written_anew_between_its_marks():
         report.renewed("no marks", "| table |")
 
 
+def test_a_figure_is_that_of_the_last_run_that_measured_it(tmp_path):
+    """What is kept beside the runs may end with a file that has nothing to draw, as that of the tricks."""
+    files = [tmp_path / "1.json", tmp_path / "2.json"]
+    for file, row in zip(files, (step(ratio=2.0), step(threads=1)), strict=True):
+        results.write(file, MACHINE, [row])
+    report.main(files, check=True, figures=tmp_path)
+    assert [path.name for path in tmp_path.glob("*.svg")] == ["targets.svg"]
+
+
 def test_the_pages_show_the_runs_that_are_kept():
     """`python -m benchmarks report --check`, which says how to mend it."""
     assert report.main([], check=True) == 0
