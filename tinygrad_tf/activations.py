@@ -1,6 +1,8 @@
 """The activations as fused ops, each with its derivation and its composed twin; those of fused.py are the rest.
 
-Long formulas go through their arrays piece by piece, so that what one step writes is still in the cache when the next reads it.
+Each computes its slope beside its value, out of what both need, and keeps that alone: backward is then one product, and what
+came in can be freed. Long formulas go through their arrays piece by piece, so that what one step writes is still in the cache
+when the next reads it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,11 @@ import math
 import numpy as np
 
 from . import ops, special
-from .engine import op, plain
+from .engine import op, plain, state
 from .kernels import fast
 from .threads import in_parts
 
 PIECE = 1 << 17  # numbers; shorter pieces are more calls, and at each of them a thread may have to wait for Python
-KEEP = 1 << 20  # numbers up to which GELU keeps P for backward: beyond, memory counts for more than 3 % of a step
 
 
 def _in_pieces(formula, *arrays):
@@ -39,40 +40,37 @@ def _blank(x):
     return np.empty(x.shape, x.dtype)
 
 
+def _slope(x):
+    """An array for the slope at x, an empty one where nothing is recorded."""
+    return _blank(x) if state.recording else np.empty(0, x.dtype)
+
+
+def _times(g, slope):
+    d = _blank(slope)
+    _in_pieces(np.multiply, g, slope, d)
+    return d
+
+
 @op
 def gelu(x):
     """(...) -> (...)   y = x * P(x), P the standard normal distribution function (Hendrycks and Gimpel 2016)
 
     dx = g * (P(x) + x * p(x)), p the density.
     """
-    y = _blank(x)
-    below = np.empty(0, x.dtype) if x.size > KEEP or gelu_value.in_use(x) else _blank(x)  # P, or nothing: it is computed again
-
-    def rule(g):
-        d = _blank(x)
-        _in_pieces(gelu_slope, g, x, below, d)
-        return (d,)
-
-    _in_pieces(gelu_value, x, below, y)
-    return y, rule
+    d, y = _slope(x), _blank(x)
+    _in_pieces(gelu_value, x, d, y)
+    return y, (lambda g: _times(g, d),)
 
 
 @fast
-def gelu_value(x, below, y):
-    p = below if below.size else y
-    special.normal_below(x, out=p)
-    np.multiply(x, p, out=y)
-
-
-@fast
-def gelu_slope(g, x, below, d):
-    _square(x, d)
-    d *= -0.5
-    np.exp(d, out=d)
-    d *= x
-    d *= 1 / math.sqrt(2 * math.pi)
-    d += below if below.size else special.normal_below(x)
-    d *= g
+def gelu_value(x, d, y):
+    if d.size:
+        special.normal_below(x, y, d)
+        d *= x
+        d += y
+    else:
+        special.normal_below(x, y)
+    y *= x
 
 
 @gelu.reference
@@ -96,42 +94,29 @@ def gelu_tanh(x):
 
     dx = g * ((1 + t) / 2 + x * (1 - t^2) / 2 * sqrt(2/pi) * (1 + 0.134145 x^2)).
     """
-    t, y = _blank(x), _blank(x)
-
-    def rule(g):
-        d = _blank(x)
-        _in_pieces(gelu_tanh_slope, g, x, t, d)
-        return (d,)
-
-    _in_pieces(gelu_tanh_value, x, t, y)
-    return y, rule
+    d, y = _slope(x), _blank(x)
+    _in_pieces(gelu_tanh_value, x, d, y)
+    return y, (lambda g: _times(g, d),)
 
 
 @fast
-def gelu_tanh_value(x, t, y):
-    _square(x, t)
-    np.minimum(t, FAR, out=t)
-    t *= 0.044715 * TANH_SCALE
-    t += TANH_SCALE
-    t *= x
-    np.tanh(t, out=t)
-    np.add(t, 1, out=y)
-    y *= 0.5
+def gelu_tanh_value(x, d, y):
+    square = _blank(x)
+    _square(x, square)
+    np.minimum(square, FAR, out=square)
+    np.multiply(square, 2 * 0.044715 * TANH_SCALE, out=y)
+    y += 2 * TANH_SCALE
     y *= x
-
-
-@fast
-def gelu_tanh_slope(g, x, t, d):
-    _square(x, d)
-    np.minimum(d, FAR, out=d)
-    d *= 3 * 0.044715 * TANH_SCALE
-    d += TANH_SCALE
-    d *= 1 - t * t
-    d *= x
-    d += t
-    d += 1
-    d *= g
-    d *= 0.5
+    _sigmoid(y, y)  # (1 + tanh u) / 2 = sigmoid(2 u), without the digits that the 1 would cost
+    if d.size:
+        np.subtract(1, y, out=d)
+        d *= y
+        square *= 6 * 0.044715 * TANH_SCALE
+        square += 2 * TANH_SCALE
+        d *= square
+        d *= x
+        d += y
+    y *= x
 
 
 @gelu_tanh.reference
@@ -145,30 +130,20 @@ def silu(x):
 
     dx = g * s * (1 + x * (1 - s)).
     """
-    s, y = _blank(x), _blank(x)
-
-    def rule(g):
-        d = _blank(x)
-        _in_pieces(silu_slope, g, x, s, d)
-        return (d,)
-
-    _in_pieces(silu_value, x, s, y)
-    return y, rule
+    d, y = _slope(x), _blank(x)
+    _in_pieces(silu_value, x, d, y)
+    return y, (lambda g: _times(g, d),)
 
 
 @fast
-def silu_value(x, s, y):
-    _sigmoid(x, s)
-    np.multiply(x, s, out=y)
-
-
-@fast
-def silu_slope(g, x, s, d):
-    np.subtract(1, s, out=d)
-    d *= x
-    d += 1
-    d *= s
-    d *= g
+def silu_value(x, d, y):
+    _sigmoid(x, y)
+    if d.size:
+        np.subtract(1, y, out=d)
+        d *= x
+        d += 1
+        d *= y
+    y *= x
 
 
 @silu.reference
@@ -184,34 +159,24 @@ def swiglu(gate, up):
     """
     if gate.shape != up.shape:
         raise ValueError("gate and up must have one shape")
-    s, y = _blank(gate), _blank(gate)
-
-    def rule(g):
-        dgate, dup = _blank(gate), _blank(up)
-        _in_pieces(swiglu_slope, g, gate, up, s, dgate, dup)
-        return dgate, dup
-
-    _in_pieces(swiglu_value, gate, up, s, y)
-    return y, rule
+    dgate, dup, y = _slope(gate), _slope(gate), _blank(gate)
+    _in_pieces(swiglu_value, gate, up, dgate, dup, y)
+    return y, (lambda g: _times(g, dgate), lambda g: _times(g, dup))
 
 
 @fast
-def swiglu_value(gate, up, s, y):
-    _sigmoid(gate, s)
-    np.multiply(gate, s, out=y)
+def swiglu_value(gate, up, dgate, dup, y):
+    _sigmoid(gate, y)
+    if dgate.size:
+        np.subtract(1, y, out=dgate)
+        dgate *= gate
+        dgate += 1
+        dgate *= y
+        dgate *= up
+    y *= gate
+    if dup.size:
+        dup[...] = y
     y *= up
-
-
-@fast
-def swiglu_slope(g, gate, up, s, dgate, dup):
-    np.multiply(gate, s, out=dup)
-    dup *= g
-    np.subtract(1, s, out=dgate)
-    dgate *= gate
-    dgate += 1
-    dgate *= s
-    dgate *= up
-    dgate *= g
 
 
 @swiglu.reference

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .causes import cause_of, fitting
-from .engine import Node, Traced, promote
+from .engine import Node, Traced, enable_grad, promote
 from .lines import operand, path, quoted, title
 from .recompute import settings_of
 from .tensor import Tensor
@@ -126,6 +126,7 @@ def first_wrong(order: list[Node], values: dict[Node, np.ndarray], limits: Limit
     return min(doubts, key=lambda error: DOUBTS.index(error.cause), default=None)
 
 
+@enable_grad()
 @np.errstate(all="ignore")  # what is not finite is reported in words
 def _fault(node: Node, arrays: list, limits: Limits) -> GradientError | None:
     """Compare the rule of one op with differences of its function, input by input."""

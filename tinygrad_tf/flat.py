@@ -16,7 +16,7 @@ import numpy as np
 
 from .tensor import Tensor
 
-array_of = attrgetter("array")
+array_of, grad_of = attrgetter("array"), attrgetter("grad")
 
 
 class Flat:
@@ -33,7 +33,7 @@ class Flat:
         self.moments = dict(zip(moments, rest, strict=True))
         self.views: list[Any] = [None] * len(params)
         self.adopt()
-        self.grads: list[Tensor] = []  # the parts of `whole.grad`, once gradients lie in a row too
+        self.grads: list[Tensor] = []  # the parts of `whole.grad`, if gradients are to lie in a row too
         self.whole: Any = None
 
     def adopted(self) -> bool:
@@ -49,34 +49,36 @@ class Flat:
                 p.array = self.views[i] = self.data[part].reshape(p.shape)
 
     def move(self, make: Callable[[int, np.dtype], np.ndarray]) -> None:
-        """Move the parameters to memory that make(size, dtype) gives."""
+        """Move the parameters and their moments to memory that make(size, dtype) gives."""
         self.data, self.views = make(self.data.size, self.data.dtype), [None] * len(self.params)
         self.adopt()
+        for name, moment in self.moments.items():
+            self.moments[name] = make(moment.size, moment.dtype)
+            self.moments[name][...] = moment
 
-    def blank(self) -> np.ndarray:
-        """A row to write gradients in, as the parameters lie: the group's own, unless it holds some already."""
-        if not self.grads:
-            self.whole = Tensor(self.data)
-            self.whole.grad = Tensor(np.empty_like(self.data))
-            parts = zip(self.params, self.parts, strict=True)
-            self.grads = [Tensor(self.whole.grad.array[part].reshape(p.shape)) for p, part in parts]
-        taken = any(p.grad is not None for p in self.params)
-        return np.empty_like(self.data) if taken else self.whole.grad.array
+    def hold(self, row: np.ndarray) -> None:
+        """Have the gradients lie in this row from the next `take` on, as the parameters do in `data`."""
+        self.whole = Tensor(self.data)
+        self.whole.grad = Tensor(row)
+        self.grads = [Tensor(row[part].reshape(p.shape)) for p, part in zip(self.params, self.parts, strict=True)]
 
-    def take(self, row: np.ndarray, has: list[bool]) -> None:
-        """Add gradients that lie in a row, which `blank` gave, to those of the parameters that have one there."""
-        own = row is self.whole.grad.array
-        for p, grad, part, there in zip(self.params, self.grads, self.parts, has, strict=True):
-            if there and own:
+    def spare(self) -> None:
+        """Copy what lies in the row: somebody is about to write there."""
+        for p, grad in zip(self.params, self.grads, strict=True):
+            if p.grad is grad:
+                p.grad = Tensor(grad.array.copy())
+
+    def take(self, has: list[bool]) -> None:
+        """The parameters that have a gradient in the row find it there, with what they had before added to it."""
+        for p, grad, there in zip(self.params, self.grads, has, strict=True):
+            if there:
+                if p.grad is not None:
+                    grad.array += p.grad.array
                 p.grad = grad
-            elif there and p.grad is None:
-                p.grad = Tensor(row[part].reshape(p.shape))
-            elif there:
-                p.grad.array += row[part].reshape(p.shape)
 
     def in_a_row(self) -> bool:
         """Whether the parameters' gradients are the parts of one row."""
-        return bool(self.grads) and all(map(is_, [p.grad for p in self.params], self.grads))
+        return bool(self.grads) and all(map(is_, map(grad_of, self.params), self.grads))
 
     def check(self) -> None:
         """Refuse a step that could not be taken whole."""

@@ -309,7 +309,7 @@ def _of_width(d, *vectors):
 def _mean(a, b=None):
     """(n, d) -> (n, 1)   the mean of a * b (or of a) in each row; as products of matrices, which beat NumPy's mean"""
     if b is None:
-        return a @ _even(a.shape[-1], a.dtype)
+        return a.dot(_even(a.shape[-1], a.dtype))
     return (np.vecdot(a, b) / a.shape[-1])[..., None]
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from .data import IGNORE
 from .dtypes import as_array
-from .engine import state
+from .engine import enable_grad, state
+from .generate import evaluating
 from .helper import Helper, shared
 from .higher import leaf_gradients
 from .random import Copies, apart, catch_up
@@ -65,7 +66,7 @@ def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
     drawn for each share from a part of the stream that is its own, so with another number of shares the zeros fall elsewhere.
     """
     several = _shares(team := Team.of(model), len(x))
-    parameters = team.parameters if team and several else _trained(model) if several > 1 else []
+    parameters = [] if several < 2 else team.parameters if team else _trained(model)
     if not parameters or state.observer is not None or any(p.hooks for p in parameters):
         loss, share = model.loss(x, y), kept(y) / number
         loss = loss if share == 1 else loss * share
@@ -126,19 +127,31 @@ class Team:
         self.parameters = [p for flat in self.flats for p in flat.params]
         self.drawn: dict[int, np.random.Generator] = {}  # by id, which is the same in a copied process
         self.rows, self.helpers = list[list[np.ndarray]](), list[Helper]()
-        with suppress(OSError):  # there may be no room for another process: fewer do the same
+        self.size = 1
+        with suppress(OSError):  # there may be no room
             for flat in self.flats if size > 1 else []:
                 flat.move(shared)
-            for _ in range(1, size):
-                self.rows.append([shared(flat.data.size, flat.data.dtype) for flat in self.flats])
-                self.helpers.append(Helper(partial(self._help, self.rows[-1])))
-        if not self.helpers:
+            self.rows = [[shared(flat.data.size, flat.data.dtype) for flat in self.flats] for _ in range(1, size)]
+            for flat, row in zip(self.flats, self.rows[0] if self.rows else [], strict=False):
+                flat.hold(row)
+            self.size = size
+        if self.size == 1:
             self.close()
         self.like = self._settings()
 
-    @property
-    def size(self) -> int:
-        return 1 + len(self.helpers)
+    def start(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Make the helpers, or as many as there is room for: fewer do the same.
+
+        Before, one sequence for nothing: the kernels that it loads are then in memory once, and not once in each process.
+        """
+        with suppress(Exception), evaluating(self.model), enable_grad():  # whoever has the whole batch meets its errors
+            _share(self.model, (0, x[:1], y[:1], 1, False))
+        with suppress(OSError):
+            for rows in self.rows:
+                self.helpers.append(Helper(partial(self._help, rows)))
+        self.size = 1 + len(self.helpers)
+        if self.size == 1:
+            self.close()
 
     def _settings(self) -> list[bool]:
         return [self.model.training, *[p.requires_grad for p in self.parameters]]
@@ -153,6 +166,8 @@ class Team:
 
     def add(self, requests: list[Request]) -> float:
         """The loss of all requests; their gradients are added to the parameters'. The first one is answered here."""
+        if not self.helpers:
+            self.start(*requests[0][1:3])
         try:
             return self._add(requests)
         except BaseException:
@@ -164,35 +179,48 @@ class Team:
         streams = {key: own.bit_generator.state for key, own in self.drawn.items()}
         for flat in self.flats:
             flat.adopt()  # somebody may have given a parameter another array
-        asked, rows = self.helpers[: len(requests) - 1], [flat.blank() for flat in self.flats]
-        for helper, request in zip(asked, requests[1:], strict=True):
+            flat.spare()
+        asked = self.helpers[: len(requests) - 1]
+        for helper, request in zip(asked, requests[1:]):
             i, x, y, *rest = request
             helper.ask(i, *[(array.shape, array.dtype.str, array.tobytes()) for array in (x, y)], *rest, streams)
         try:
             with alone():
-                loss, has, states = self._write(rows, requests[0], {})
+                loss, found, states = self._share(requests[0], {})
         finally:
             answers = [helper.answer() for helper in asked]
-        for answer, request, given in zip(answers, requests[1:], self.rows):
-            more, also, _ = answer or self._write(given, request, {})  # what failed there fails here, with its own error
+        answers += [None] * (len(requests) - 1 - len(asked))
+        has = [p in found for p in self.parameters]
+        for answer, request, rows in zip(answers, requests[1:], self.rows):
+            more, also, _ = answer or self._write(rows, request, {})  # what failed there fails here too, with its own error
             loss, has = loss + more, [a or b for a, b in zip(has, also, strict=True)]
-            for row, other in zip(rows, given, strict=True):
-                row += other
+            for flat, row in zip(self.flats, rows, strict=True):
+                if rows is not self.rows[0]:
+                    flat.whole.grad.array += row
+                    continue
+                for p, grad in zip(flat.params, flat.grads, strict=True):  # all gradients are added up in the first one's row
+                    if p in found:
+                        grad.array += found[p]
         self._stand(states)
         which = iter(has)
-        for flat, row in zip(self.flats, rows, strict=True):
-            flat.take(row, [*islice(which, len(flat.params))])
+        for flat in self.flats:
+            flat.take([*islice(which, len(flat.params))])
         return loss
 
-    def _write(self, rows: list[np.ndarray], request: Request, streams: Streams) -> tuple[float, list[bool], Streams]:
-        """The loss, for each parameter whether it has a gradient, which is then in `rows`, and where random streams stand."""
+    def _share(self, request: Request, streams: Streams) -> tuple[float, dict[Tensor, np.ndarray], Streams]:
+        """The loss of a share, its gradients, and where random streams stand then."""
         self._stand(streams)
         loss, found, copies = _share(self.model, request)
+        self.drawn |= {key: own for key, (own, _) in copies.items()}
+        return loss, found, {key: copy.bit_generator.state for key, (_, copy) in copies.items()}
+
+    def _write(self, rows: list[np.ndarray], request: Request, streams: Streams) -> tuple[float, list[bool], Streams]:
+        """The loss of a share, for each parameter whether it has a gradient, which is then in `rows`, and the streams."""
+        loss, found, states = self._share(request, streams)
         for flat, row in zip(self.flats, rows, strict=True):
             gradients = [found[p] if p in found else np.zeros_like(p.array) for p in flat.params]
             np.concatenate([g.reshape(-1) for g in gradients], out=row)
-        self.drawn |= {key: own for key, (own, _) in copies.items()}
-        return loss, [p in found for p in self.parameters], {key: copy.bit_generator.state for key, (_, copy) in copies.items()}
+        return loss, [p in found for p in self.parameters], states
 
     def _help(self, rows: list[np.ndarray], i: int, x: tuple, y: tuple, number: int, replaying: bool, streams: Streams) -> Any:
         """What a helper does for a request that has come as plain values."""
@@ -208,7 +236,7 @@ class Team:
         """End the helpers, and give the parameters memory of their own again."""
         for helper in self.helpers:
             helper.close()
-        self.helpers = []
+        self.helpers, self.size = [], 1
         for flat in self.flats:
             if flat.data.base is not None:  # it is memory that others see
                 flat.move(np.empty)

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import fused, ops
-from .engine import FLOAT32, Node, Traced, _Switch, history, op, state, unbroadcast
+from .engine import FLOAT32, Node, Traced, _Switch, enable_grad, history, op, state, unbroadcast
 from .lines import PACKAGE
 
 LARGE = 1 << 18  # numbers in one value from which on arithmetic takes most of the time, and memory is freed earlier by the tape
@@ -28,24 +28,30 @@ def replay(*weights: Any, program: tuple, given: tuple = ()) -> Any:
     """weights -> (...)   the ops of `program`, each with the places of its inputs and its settings: y is the last one's
 
     Places count the weights, and then the outputs. A setting that is one of the arrays `given` stands in the program as its
-    number and shape. Backward is the tape's: the newest op first, gradients added up.
+    number and shape. Backward is the tape's: the newest op first, gradients added up. Last in each entry of the program are the
+    values that no later op reads: of these stays what the rules keep.
     """
 
-    def run() -> tuple[list, list]:
-        values, rules = list(weights), []
-        for each, places, settings, live in program:
+    def run() -> tuple[Any, list, list]:
+        values, rules, shapes = list(weights), [], [w.shape for w in weights]
+        for each, places, settings, live, done in program:
             value, rule = each.raw(*map(values.__getitem__, places), **(_filled(settings, live, given) if live else settings))
             values.append(value)
             rules.append(rule)
-        return values, rules
+            shapes.append(value.shape)
+            for i in done:
+                values[i] = None
+        return values[-1], rules, shapes
 
-    values, rules = run()
-    shapes, number = [value.shape for value in values], len(weights)
+    (value, rules, shapes), number = run(), len(weights)
 
     def back(g: Any) -> list:
         nonlocal rules
-        left, rules = rules or run()[1], []  # each is dropped once it was used, and its arrays serve again: in the cache still
-        totals: list[Any] = [None] * (len(shapes) - 1) + [g]
+        if not rules:  # they were used already
+            with enable_grad():
+                rules = run()[1]
+        left, rules = rules, []  # each is dropped once it was used, and its arrays serve again: in the cache still
+        totals: list[Any] = [None] * (number + len(program) - 1) + [g]
         for at in range(len(left) - 1, -1, -1):
             g, totals[number + at] = totals[number + at], None
             rule = left.pop()
@@ -59,7 +65,7 @@ def replay(*weights: Any, program: tuple, given: tuple = ()) -> Any:
                 totals[i] = share if before is None else before + share
         return totals[:number]
 
-    return values[-1], back
+    return value, back
 
 
 def _filled(settings: dict[str, Any], live: dict[str, tuple[int, tuple[int, ...]]], given: tuple) -> dict[str, Any]:
@@ -70,7 +76,7 @@ def _filled(settings: dict[str, Any], live: dict[str, tuple[int, tuple[int, ...]
 @replay.reference
 def _(*weights: Any, program: tuple, given: tuple = ()) -> Any:
     values = list(weights)
-    for each, places, settings, live in program:
+    for each, places, settings, live, _ in program:
         values.append(each(*[values[i] for i in places], **_filled(settings, live, given)))
     return values[-1]
 
@@ -112,9 +118,10 @@ class Recorded:
             return
         self.weights = [source for source in dict.fromkeys(sources) if isinstance(source, Traced)]
         places: dict[Any, int] = {source: i for i, source in enumerate((*self.weights, *nodes))}
+        last = {places[source]: i for i, node in enumerate(nodes) for source in node.inputs}  # which op reads it last
         self.program = tuple(
-            (node.op, tuple([places[source] for source in node.inputs]), *both)
-            for node, both in zip(nodes, settings, strict=True)
+            (node.op, tuple([places[source] for source in node.inputs]), *both, tuple([at for at in last if last[at] == i]))
+            for i, (node, both) in enumerate(zip(nodes, settings, strict=True))
         )
 
     def holds(self, given: tuple[np.ndarray, ...]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Node, Traced, history, kept_by, promote, state, tap, unbroadcast
+from tinygrad_tf.engine import Node, Traced, enable_grad, history, kept_by, promote, state, tap, unbroadcast
 from tinygrad_tf.lines import user_line
 from tinygrad_tf.recompute import settings_of
 
@@ -98,6 +98,7 @@ def recorded(nodes: Iterable[Node]) -> dict[Node, Entry]:
     return {node: _entries[node] for node in nodes if node in _entries}
 
 
+@enable_grad()
 def replay(root: Node, known: dict[Node, Entry]) -> dict[Node, Entry]:
     """Compute the value of every op call behind `root` again and, if `root` is a scalar, the gradients.
 

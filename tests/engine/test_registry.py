@@ -60,19 +60,19 @@ class Program(tuple):
 
 PROGRAM = Program(
     [
-        (registry["mul"], (0, 1), {}, {}),
-        (registry["rms_norm"], (3, 1), {"eps": 0.1}, {}),
-        (registry["residual"], (4, 3), {}, {}),
-        (registry["linear"], (5, 2), {}, {}),
-        (registry["mul"], (6, 6), {}, {}),
+        (registry["mul"], (0, 1), {}, {}, (0,)),
+        (registry["rms_norm"], (3, 1), {"eps": 0.1}, {}, (1,)),
+        (registry["residual"], (4, 3), {}, {}, (4, 3)),
+        (registry["linear"], (5, 2), {}, {}, (5, 2)),
+        (registry["mul"], (6, 6), {}, {}, (6,)),
     ]
 )
 READING = Program(
     [
-        (registry["embedding"], (0,), {}, {"ids": (0, (2, 3))}),
-        (registry["mul"], (1, 1), {}, {}),
-        (registry["reshape"], (2,), {"shape": (6, 4)}, {}),
-        (registry["cross_entropy"], (3,), {"reduction": "none"}, {"target": (1, (6,))}),
+        (registry["embedding"], (0,), {}, {"ids": (0, (2, 3))}, (0,)),
+        (registry["mul"], (1, 1), {}, {}, (1,)),
+        (registry["reshape"], (2,), {"shape": (6, 4)}, {}, (2,)),
+        (registry["cross_entropy"], (3,), {"reduction": "none"}, {"target": (1, (6,))}, (3,)),
     ]
 )
 GIVEN = (np.array([[0, 1, 1], [2, 0, 1]]), np.array([[3, 0, 1], [2, 2, -100]]))

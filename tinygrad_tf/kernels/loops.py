@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..special import TANH_POLYNOMIAL
+from ..special import DENSITY, MILLS, SCALE
 
 FLAGS = {"reassoc", "contract", "nsz", "arcp", "afn"}
 kernel = njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
@@ -48,13 +48,21 @@ def sigmoid(x):
     return ONE / (ONE + exp(-x))
 
 
-P0, P1, P2, P3, P4, P5, P6 = (F(c) for c in TANH_POLYNOMIAL)
-FAR = F(64)
+M0, M1, M2, M3, M4, M5 = (F(DENSITY * c) for c in MILLS)
+STRETCH, TOP, FAR = F(1 / SCALE), F(DENSITY), F(1e4)
+
+
+@number
+def gaussian(x):
+    """The share of a standard normal distribution below x, and its density at x: see `special.py`"""
+    t = STRETCH * np.abs(x)
+    t = FAR if t > FAR else t
+    s = t / (ONE + t)
+    e = exp(-HALF * x * x)
+    tail = (((((M5 * s + M4) * s + M3) * s + M2) * s + M1) * s + M0) * e
+    return tail if x < ZERO else ONE - tail, TOP * e
 
 
 @number
 def normal_below(x):
-    """The share of a standard normal distribution below x: (1 + tanh u) / 2 = sigmoid(2 u) with the u of `special.py`"""
-    s = x * x
-    s = FAR if s > FAR else s
-    return sigmoid((x + x) * ((((((P6 * s + P5) * s + P4) * s + P3) * s + P2) * s + P1) * s + P0))
+    return gaussian(x)[0]
