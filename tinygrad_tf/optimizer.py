@@ -16,6 +16,7 @@ import numpy as np
 
 from .dtypes import as_array
 from .engine import enable_grad, mark_written
+from .errors import called, shown
 from .flat import Flat
 from .tensor import Tensor
 from .threads import in_parts
@@ -27,6 +28,8 @@ def evaluated(closure: Callable[[], Any] | None) -> Any:
     """What a closure of the training program returns, its graph recorded even inside no_grad; None without one."""
     if closure is None:
         return None
+    if not callable(closure):
+        raise TypeError(f"{called()}closure is a function that computes the loss, not {shown(closure)}")
     with enable_grad():
         return closure()
 
@@ -54,6 +57,8 @@ class Optimizer:
             raise TypeError(f"an optimizer takes parameters, not a {type(params).__name__}: pass model.parameters()")
         if isinstance(params, Tensor):
             raise TypeError("an optimizer takes a list of tensors: put this one in a list")
+        if not np.iterable(params):
+            raise TypeError(f"{called()}params are a list of tensors, as model.parameters(), or of groups, not {shown(params)}")
         given = list(params)
         if not given:
             raise ValueError("the optimizer got no parameters")
@@ -67,6 +72,8 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
+        if not isinstance(group, dict) or "params" not in group:
+            raise TypeError(f"{called()}a group is a dict with its tensors as \"params\", not {shown(group)}")
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
@@ -195,6 +202,9 @@ class Optimizer:
 
     def _read_state(self, state_dict: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[int, dict[str, Any]]]:
         """The groups and the state, if they fit. A moment without a step count, as PyTorch saves for SGD, has seen one step."""
+        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= state_dict.keys():
+            raise TypeError(f"{called()}a state is a dict with \"state\" and \"param_groups\", as state_dict() gives it, "
+                            f"not {shown(state_dict)}")
         groups = state_dict["param_groups"]
         if any(group.get("amsgrad") for group in groups):
             raise ValueError("the state was saved with amsgrad=True, which no optimizer here has")

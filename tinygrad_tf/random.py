@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import called, shown
+
 _default = np.random.default_rng()
 Drawn = dict[int, tuple[np.random.Generator, Any]]  # id of a generator -> the generator, and its state before the first draw
 Copies = dict[int, tuple[np.random.Generator, np.random.Generator]]  # id of a generator -> the generator, and its copy
@@ -27,6 +29,8 @@ _here = _Here()
 def source(generator: np.random.Generator | None = None) -> np.random.Generator:
     """Whom to draw from: this generator, or the default one; inside `drawn_again` and `apart`, a copy in its place."""
     own = _default if generator is None else generator
+    if not isinstance(own, np.random.Generator):
+        raise TypeError(f"{called()}a generator is one that np.random.default_rng(seed) makes, not {shown(own)}")
     now = own if _here.instead is None else _here.instead(own)
     if _here.drawn is not None and id(own) not in _here.drawn:
         _here.drawn[id(own)] = own, now.bit_generator.state

@@ -57,7 +57,8 @@ def _steps(run: Run, corpus: Corpus, folder: Path, display: Progress, log: TextI
         if not math.isfinite(loss + norm):
             raise ranks.end(RunError(
                 f"the loss is {loss} and its gradient {norm} long at step {run.step + 1}; the last checkpoint "
-                f"in {folder} is whole; a smaller --lr or a longer --warmup keeps training finite"))
+                f"in {folder} is whole; a smaller --lr{' or --muon-lr' * (c.optimizer == 'muon')} or a longer --warmup keeps "
+                "training finite"))
         optimizer.step()
         optimizer.zero_grad()
         run.step += 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinygrad_tf import Tensor, lr_phases, lr_scheduler, nn, ones, optim, tensor, zeros
+from tinygrad_tf import Tensor, lr_phases, lr_scheduler, nn, ones, optim, randn, tensor, zeros
 from tinygrad_tf.nn import functional as F
 
 X = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -243,6 +243,15 @@ def sgd(**settings):
     (lambda: optim.AdamW([nn.Parameter([1.0])], betas=(0.9, 1.0)), ValueError, "AdamW: a beta lies in [0, 1), not at 1.0"),
     (lambda: optim.RMSprop([nn.Parameter([1.0])], alpha="a"), TypeError, "RMSprop: alpha is a number"),
     (lambda: optim.Muon([nn.Parameter([[1.0]])], lr="a"), TypeError, "Muon: lr is a number"),
+    (lambda: optim.SGD(None), TypeError, "SGD: params are a list of tensors, as model.parameters(), or of groups, not None"),
+    (lambda: optim.SGD(nn.Linear(1, 1).parameters), TypeError, "SGD: params are a list of tensors, as model.parameters()"),
+    (lambda: optim.AdamW([{"lr": 0.1}]), TypeError, 'AdamW: a group is a dict with its tensors as "params", not {'),
+    (lambda: sgd().add_param_group(3), TypeError, 'add_param_group: a group is a dict with its tensors as "params", not 3 (int)'),
+    (lambda: sgd().step(3), TypeError, "step: closure is a function that computes the loss, not 3 (int)"),
+    (lambda: sgd().load_state_dict(3), TypeError, 'load_state_dict: a state is a dict with "state" and "param_groups"'),
+    (lambda: sgd().load_state_dict({}), TypeError, 'load_state_dict: a state is a dict with "state" and "param_groups"'),
+    (lambda: randn(2, generator=3), TypeError, "randn: a generator is one that np.random.default_rng(seed) makes, not 3"),
+    (lambda: F.dropout(tensor([1.0]), "a"), TypeError, "dropout: p is a number, not 'a' (str)"),
     (lambda: nn.utils.clip_grad_norm_(3, 1.0), TypeError, "clip_grad_norm_: parameters are a list of tensors"),
     (lambda: nn.utils.clip_grad_norm_([nn.Parameter([1.0])], "a"), TypeError, "clip_grad_norm_: max_norm is a number"),
 ])  # fmt: skip

@@ -243,6 +243,7 @@ def _all_axes(y: Tensor, shape: tuple[int, ...]) -> Tensor:
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False,
             generator: np.random.Generator | None = None) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p); the identity when not training."""
+    real("p", p, -math.inf)
     if not 0 <= p <= 1:
         raise ValueError(f"dropout: p is a probability, not {p}")
     if not training or p == 0:
