@@ -246,7 +246,7 @@ def sgd(**settings):
     (lambda: optim.SGD(None), TypeError, "SGD: params are a list of tensors, as model.parameters(), or of groups, not None"),
     (lambda: optim.SGD(nn.Linear(1, 1).parameters), TypeError, "SGD: params are a list of tensors, as model.parameters()"),
     (lambda: optim.AdamW([{"lr": 0.1}]), TypeError, 'AdamW: a group is a dict with its tensors as "params", not {'),
-    (lambda: sgd().add_param_group(3), TypeError, 'add_param_group: a group is a dict with its tensors as "params", not 3 (int)'),
+    (lambda: sgd().add_param_group(3), TypeError, 'add_param_group: a group is a dict with its tensors as "params", not 3'),
     (lambda: sgd().step(3), TypeError, "step: closure is a function that computes the loss, not 3 (int)"),
     (lambda: sgd().load_state_dict(3), TypeError, 'load_state_dict: a state is a dict with "state" and "param_groups"'),
     (lambda: sgd().load_state_dict({}), TypeError, 'load_state_dict: a state is a dict with "state" and "param_groups"'),
