@@ -137,13 +137,7 @@ def silu(x):
 
 @fast
 def silu_value(x, d, y):
-    _sigmoid(x, y)
-    if d.size:
-        np.subtract(1, y, out=d)
-        d *= x
-        d += 1
-        d *= y
-    y *= x
+    _silu(x, d, y)
 
 
 @silu.reference
@@ -166,15 +160,9 @@ def swiglu(gate, up):
 
 @fast
 def swiglu_value(gate, up, dgate, dup, y):
-    _sigmoid(gate, y)
+    _silu(gate, dgate, y)
     if dgate.size:
-        np.subtract(1, y, out=dgate)
-        dgate *= gate
-        dgate += 1
-        dgate *= y
         dgate *= up
-    y *= gate
-    if dup.size:
         dup[...] = y
     y *= up
 
@@ -182,6 +170,16 @@ def swiglu_value(gate, up, dgate, dup, y):
 @swiglu.reference
 def _(gate, up):
     return gate * ops.sigmoid(gate) * up
+
+
+def _silu(x, d, y):
+    _sigmoid(x, y)
+    if d.size:
+        np.subtract(1, y, out=d)
+        d *= x
+        d += 1
+        d *= y
+    y *= x
 
 
 def _square(x, out):

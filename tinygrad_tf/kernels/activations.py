@@ -48,6 +48,5 @@ def swiglu_value(gate, up, dgate, dup, y):
         a = gate[i] * p
         if dgate.size:
             dgate[i] = p * (ONE + gate[i] * (ONE - p)) * up[i]
-        if dup.size:
             dup[i] = a
         y[i] = a * up[i]
