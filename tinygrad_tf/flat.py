@@ -68,6 +68,12 @@ class Flat:
             if p.grad is grad:
                 p.grad = Tensor(grad.array.copy())
 
+    def add(self, gradients: dict[Tensor, np.ndarray]) -> None:
+        """Add some parameters' gradients to what lies in the row."""
+        for p, grad in zip(self.params, self.grads, strict=True):
+            if p in gradients:
+                grad.array += gradients[p]
+
     def take(self, has: list[bool]) -> None:
         """The parameters that have a gradient in the row find it there, with what they had before added to it."""
         for p, grad, there in zip(self.params, self.grads, has, strict=True):

@@ -195,12 +195,10 @@ class Team:
             more, also, _ = answer or self._write(rows, request, {})  # what failed there fails here too, with its own error
             loss, has = loss + more, [a or b for a, b in zip(has, also, strict=True)]
             for flat, row in zip(self.flats, rows, strict=True):
-                if rows is not self.rows[0]:
+                if rows is self.rows[0]:  # where all gradients are added up
+                    flat.add(found)
+                else:
                     flat.whole.grad.array += row
-                    continue
-                for p, grad in zip(flat.params, flat.grads, strict=True):  # all gradients are added up in the first one's row
-                    if p in found:
-                        grad.array += found[p]
         self._stand(states)
         which = iter(has)
         for flat in self.flats:
