@@ -11,12 +11,20 @@ from lessons import catalogue
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = catalogue.read(Path(__file__).parent / "sample" / "01_sample.py")  # a lesson that never changes
-LIMIT = 240  # seconds; on an idle machine a lesson takes a few, the one that trains about sixty
+LIMIT = 600  # seconds; on an idle machine a lesson takes a few, the one that trains about sixty
+TRAINS, STEPS = 15, 50  # the lesson that trains the preset `tiny`, and the steps that are enough to see whether it runs
+IN_FEW_STEPS = """
+import runpy, sys
+from tinygrad_tf.settings import PRESETS
+PRESETS["tiny"] = PRESETS["tiny"].changed(steps=int(sys.argv[2]))
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
 
 
-def script(lesson: catalogue.Lesson) -> list[str]:
-    """What `python lessons/NN_….py` prints, line by line."""
-    done = subprocess.run([sys.executable, lesson.path], cwd=ROOT, env=environment(), capture_output=True, encoding="utf-8",
+def script(lesson: catalogue.Lesson, steps: int | None = None) -> list[str]:
+    """What `python lessons/NN_….py` prints, line by line; with `steps`, when the preset `tiny` has no more than these."""
+    command = [lesson.path] if steps is None else ["-c", IN_FEW_STEPS, lesson.path, str(steps)]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment(), capture_output=True, encoding="utf-8",
                           timeout=LIMIT, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout.splitlines()

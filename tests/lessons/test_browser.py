@@ -14,7 +14,7 @@ import pytest
 
 from lessons import catalogue, progress
 from tests.lessons.every import ALL
-from tests.lessons.running import ROOT, SAMPLE, environment, script
+from tests.lessons.running import ROOT, SAMPLE, environment
 
 pytestmark = pytest.mark.skipif(
     find_spec("marimo") is None, reason="lessons not opened in a browser (needs marimo: pip install -e '.[browser,lessons]')"
@@ -27,10 +27,6 @@ add(cli.app)
 cli._add_plugins = lambda arguments: None
 cli.main()
 """
-LESSONS = [
-    pytest.param(lesson, id=lesson.name, marks=[pytest.mark.slow] if lesson.number == 15 else [])
-    for lesson in ALL
-]
 WAIT = 180_000  # milliseconds until the last cell of a lesson has run, on a machine that is busy
 # The page is done when its last cell, the way to the other lessons, is there and nothing runs any more.
 DONE = """() => document.querySelector('a[href="../"]') && document.querySelector('.lesson-numbers') &&
@@ -101,9 +97,10 @@ def whole(page):
     return [f"{row.locator('th').inner_text()}: {row.locator('td').inner_text()}" for row in rows]
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_a_lesson_shows_what_its_script_prints_on_a_desk_and_on_a_phone_by_day_and_night(opened, lesson, tmp_path):
-    numbers, page = [" ".join(line.split()) for line in script(lesson)], None
+@pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)
+def test_a_lesson_shows_what_its_script_prints_on_a_desk_and_on_a_phone_by_day_and_night(opened, lesson, printed, tmp_path):
+    """The lesson that trains does so when its button is pressed, and shows the other numbers."""
+    numbers, page = [" ".join(line.split()) for line in printed(lesson)], None
     for width, scheme in ((1280, "light"), (375, "dark")):
         if page is None:
             page = opened(f"{lesson.number}/", viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -1,10 +1,7 @@
-"""What the presets promise, trained to the end. Slow: minutes each."""
+"""What the presets promise on real text. Slow: minutes each. The default run is in test_memory.py."""
 
-import numpy as np
 import pytest
 
-from tinygrad_tf import grammar
-from tinygrad_tf.generate import generate
 from tinygrad_tf.report import progress
 from tinygrad_tf.settings import PRESETS
 from tinygrad_tf.train import train
@@ -13,28 +10,18 @@ pytestmark = pytest.mark.slow
 
 
 def trained(preset, folder, **changes):
-    run = train(PRESETS[preset].changed(eval_every=0, sample_every=0, checkpoint_every=0, **changes), folder, progress("none"))
-    return run, run.history[-1]["final_val_loss"]
+    changes = {"eval_every": 0, "sample_every": 0, "checkpoint_every": 0, **changes}
+    return train(PRESETS[preset].changed(**changes), folder, progress("none")).history[-1]["final_val_loss"]
 
 
-def test_the_default_run_ends_within_5_percent_of_the_entropy_and_writes_stories(tmp_path):
-    run, loss = trained("tiny", tmp_path / "run")
-    floor = grammar.entropy_per_character()
-    assert floor * 0.99 < loss < floor * 1.05
-    start = run.vocabulary.encode("\n\n")
-    text = run.vocabulary.decode(list(generate(run.model, start, 2000, temperature=0.5, generator=np.random.default_rng(0))))
-    stories = text.split("\n\n")[:-1]  # the last one is cut off
-    right = [np.isfinite(grammar.log_probability(story + "\n\n")) for story in stories]
-    assert len(stories) >= 5
-    assert np.mean(right) > 0.5, [story for story, fine in zip(stories, right, strict=True) if not fine]
-
-
-@pytest.mark.slow(minutes=5)
-def test_laptop_is_below_1_60_on_all_of_the_held_out_text(tmp_path, data_folder):
-    assert trained("laptop", tmp_path / "run", text=str(data_folder / "tinyshakespeare" / "input.txt"))[1] < 1.60
+@pytest.mark.slow(minutes=1)
+def test_laptop_learns_in_300_steps_what_its_search_found(tmp_path, data_folder):
+    """1.675 with seed 0 and 1.686 with seed 1, where the recipe before it ended at 1.777: benchmarks/laptop.md. That its
+    1,300 steps end at 1.515 takes minutes to see, and is no test."""
+    assert trained("laptop", tmp_path / "run", text=str(data_folder / "tinyshakespeare" / "input.txt"), steps=300) < 1.70
 
 
 @pytest.mark.slow(minutes=4)
 def test_nanogpt_char_cpu_is_where_nanogpt_is(tmp_path, data_folder):
     """1.88 is published; it is 1.880 here with seed 0, and seeds scatter by 0.005."""
-    assert trained("nanogpt-char-cpu", tmp_path / "run", text=str(data_folder / "tinyshakespeare" / "input.txt"))[1] < 1.89
+    assert trained("nanogpt-char-cpu", tmp_path / "run", text=str(data_folder / "tinyshakespeare" / "input.txt")) < 1.89

@@ -1,15 +1,17 @@
 """Every figure of the lessons: each state computed and drawn, and its page in a real Chromium."""
 
+import functools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+import viz.figures.page
 from viz.figures import FIGURES, Control, Figure, figure
-from viz.figures.page import page
 from viz.figures.paint import WIDTH
 
+page = functools.cache(viz.figures.page.page)  # a large grid takes seconds, and is the same for every width and colour
 ALL = pytest.mark.parametrize("shown", FIGURES.values(), ids=lambda shown: shown.name)
 SAVED_BY_STATE = pytest.mark.parametrize(
     "shown", [shown for shown in FIGURES.values() if shown.page is None], ids=lambda shown: shown.name
