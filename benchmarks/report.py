@@ -17,6 +17,7 @@ README = ROOT / "README.md"
 NOTES = Path(__file__).parent / "notes.md"
 START, END = "<!-- measured: python -m benchmarks report -->\n", "<!-- end of what is measured -->"
 NOTHING = "Nothing is measured yet"
+IN_TABLES = {"step", "generation", "memory", "imports"}
 SIZES = {"tiny": "2 layers, width 32, 8 × 16 tokens", "laptop": "4 layers, width 128, 12 × 64 tokens",
          "baby": "6 layers, width 384, 8 × 256 tokens"}  # fmt: skip
 
@@ -58,8 +59,8 @@ def renewed(text: str, table: str) -> str:
 
 
 def readme(runs: list[Run]) -> str:
-    """Targets and what was measured, run by run; times and memory; the machine. Runs of tricks alone are left out."""
-    runs = [run for run in runs if any(r["what"] != "trick" for r in run.results)]
+    """Targets and what was measured, run by run; times and memory; the machine. Runs of other things alone are left out."""
+    runs = [run for run in runs if any(r["what"] in IN_TABLES for r in run.results)]
     if not runs:
         return f"{NOTHING}: `python -m benchmarks --json benchmarks/results/NAME.json`."
     return "\n\n".join(filter(None, [_targets(runs), _times(runs), _one_thread(runs), machines(runs)]))

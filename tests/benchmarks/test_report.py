@@ -92,7 +92,8 @@ def test_another_file_is_refused_in_one_line(tmp_path, text):
 
 def test_each_run_is_a_column():
     later = {**MACHINE, "date": "2026-01-02 18:00 +0000"}
-    runs = [Run(MACHINE, [step(ratio=2.0), step(ratio=1.5, threads=1), memory()]), Run(later, [step(ratio=1.0)])]
+    runs = [Run(MACHINE, [step(ratio=2.0), step(ratio=1.5, threads=1), memory()]), Run(later, [step(ratio=1.0)]),
+            Run({**MACHINE, "cpu": "another"}, [{"what": "growth"}, {"what": "trick"}])]  # which no table shows
     table = report.readme(runs)
     lines = table.splitlines()
     assert lines[0] == "| PyTorch over ours | target | 2026-01-01 12:00 | 2026-01-02 18:00 |  | freed memory kept |"

@@ -358,15 +358,15 @@ CASES = {
 LOOSE = {  # where longer sums, or larger terms that cancel, leave more rounding
     "width 33": {"rtol": 1e-4, "atol": 1e-4},
     "large numbers": {"rtol": 1e-4, "atol": 1.0},
-    "length 1": {"rtol": 2e-5, "atol": 2e-5},
 }
+TERMS = {"rtol": 2e-5, "atol": 3e-5}  # gradients up to 14, of terms that cancel, on any processor
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", MODULES)
 def test_modules(agree, name, case):
     ids, settings = CASES[case]
-    agree(lambda m, ids: MODULES[name](m, Net.build(m, **settings), ids), ids, **LOOSE.get(case, {}))
+    agree(lambda m, ids: MODULES[name](m, Net.build(m, **settings), ids), ids, **LOOSE.get(case, TERMS))
 
 
 def test_a_state_that_does_not_fit_is_an_error(oracle):
