@@ -83,8 +83,8 @@ def test_every_step_has_the_logits_and_the_cache_of_the_layers(which, settings, 
         assert ours.length == theirs.length == at + 1
         for a, b in zip(ours.layers, theirs.layers):
             assert a.kept == b.kept
-            np.testing.assert_allclose(a.keys, b.keys, rtol=1e-5, atol=1e-5)
-            np.testing.assert_allclose(a.values, b.values, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(a.keys, b.keys, rtol=1e-5, atol=3e-5)
+            np.testing.assert_allclose(a.values, b.values, rtol=1e-5, atol=3e-5)
 
 
 def test_the_layers_go_on_from_a_cache_that_was_filled_here():
