@@ -64,12 +64,10 @@ def gelu(x):
 
 @fast
 def gelu_value(x, d, y):
+    special.normal_below(x, y, d if d.size else None)
     if d.size:
-        special.normal_below(x, y, d)
         d *= x
         d += y
-    else:
-        special.normal_below(x, y)
     y *= x
 
 
@@ -81,7 +79,7 @@ def _(x):
 @op
 def normal_below(x):
     """(...) -> (...)   y = P(x), the share of a standard normal distribution below x; its slope is the density"""
-    return special.normal_below(plain(x)), (lambda g: g * np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),)
+    return special.normal_below(plain(x)), (lambda g: g * np.exp(x * x * -0.5) * special.DENSITY,)
 
 
 TANH_SCALE = math.sqrt(2 / math.pi)
@@ -137,7 +135,13 @@ def silu(x):
 
 @fast
 def silu_value(x, d, y):
-    _silu(x, d, y)
+    _sigmoid(x, y)
+    if d.size:
+        np.subtract(1, y, out=d)
+        d *= x
+        d += 1
+        d *= y
+    y *= x
 
 
 @silu.reference
@@ -160,7 +164,7 @@ def swiglu(gate, up):
 
 @fast
 def swiglu_value(gate, up, dgate, dup, y):
-    _silu(gate, dgate, y)
+    silu_value.numpy(gate, dgate, y)
     if dgate.size:
         dgate *= up
         dup[...] = y
@@ -170,16 +174,6 @@ def swiglu_value(gate, up, dgate, dup, y):
 @swiglu.reference
 def _(gate, up):
     return gate * ops.sigmoid(gate) * up
-
-
-def _silu(x, d, y):
-    _sigmoid(x, y)
-    if d.size:
-        np.subtract(1, y, out=d)
-        d *= x
-        d += 1
-        d *= y
-    y *= x
 
 
 def _square(x, out):

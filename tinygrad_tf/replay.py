@@ -119,9 +119,12 @@ class Recorded:
         self.weights = [source for source in dict.fromkeys(sources) if isinstance(source, Traced)]
         places: dict[Any, int] = {source: i for i, source in enumerate((*self.weights, *nodes))}
         last = {places[source]: i for i, node in enumerate(nodes) for source in node.inputs}  # which op reads it last
+        done: list[list[int]] = [[] for _ in nodes]
+        for at, i in last.items():
+            done[i].append(at)
         self.program = tuple(
-            (node.op, tuple([places[source] for source in node.inputs]), *both, tuple([at for at in last if last[at] == i]))
-            for i, (node, both) in enumerate(zip(nodes, settings, strict=True))
+            (node.op, tuple([places[source] for source in node.inputs]), *both, tuple(over))
+            for node, both, over in zip(nodes, settings, done, strict=True)
         )
 
     def holds(self, given: tuple[np.ndarray, ...]) -> bool:

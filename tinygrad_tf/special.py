@@ -26,7 +26,6 @@ SCALE = 3.125
 MILLS = (1.253314074, -3.124986141, 2.994208843, -1.051795537, -0.380511726, 0.321170961)  # constant term first
 DENSITY = 1 / math.sqrt(2 * math.pi)  # at 0
 COEFFICIENTS = tuple(np.float32(DENSITY * c) for c in MILLS)  # NumPy converts a Python number at every op
-HALF, ONE, LESS, FAR, TOP = (np.float32(c) for c in (0.5, 1, -0.5, SCALE, DENSITY))
 _POWERS = np.polynomial.chebyshev.cheb2poly(SERIES)[::-1].tolist()
 
 
@@ -38,32 +37,32 @@ def normal_below(x: np.ndarray, out: np.ndarray | None = None, density: np.ndarr
     y, d = (np.empty(x.shape, x.dtype) if a is None else a for a in (out, density))
     with np.errstate(over="ignore", divide="ignore"):  # x^2 far from zero, 1 / x at zero: both lead to what they should
         np.multiply(x, x, out=d)
-        d *= LESS
+        d *= -0.5
         np.exp(d, out=d)
         if x.dtype == np.float64:
             y[...] = _series(x)
         else:
             _mills(x, d, y)
     if density is not None:
-        d *= TOP if x.dtype == np.float32 else DENSITY
+        d *= DENSITY
     return y
 
 
 def _mills(x: np.ndarray, e: np.ndarray, y: np.ndarray) -> None:
     """x, e ** (-x^2 / 2) -> y"""
     s = np.asarray(np.abs(x))  # NumPy makes a number of an array without axes
-    np.divide(FAR, s, out=s)
-    s += ONE
-    np.divide(ONE, s, out=s)
+    np.divide(SCALE, s, out=s)
+    s += 1
+    np.divide(1, s, out=s)
     np.multiply(s, COEFFICIENTS[-1], out=y)
     for c in COEFFICIENTS[-2:0:-1]:
         y += c
         y *= s
     y += COEFFICIENTS[0]
     y *= e
-    np.subtract(HALF, y, out=y)
+    np.subtract(0.5, y, out=y)
     np.copysign(y, x, out=y)
-    y += HALF
+    y += 0.5
 
 
 def _series(x: np.ndarray) -> np.ndarray:
