@@ -183,6 +183,12 @@ def main() -> None:
     except KeyboardInterrupt:  # before or after the command itself
         status = INTERRUPTED
     _ignore_interrupts()  # what Python does at its end is not to be disturbed
+    try:
+        sys.stdout.flush()
+    except OSError:  # told already; Python would tell it again at its end, and end with another status
+        from .report import silence
+
+        silence(sys.stdout)
     parallel.leave(status)
     sys.exit(status)
 
@@ -215,12 +221,14 @@ def run_command(arguments: list[str]) -> int:
         if shutil.get_terminal_size().columns < NARROW:
             _write_help_below(command)
         # Not command.main(): that one has ways of its own to end after Ctrl-C or a closed pipe.
-        with command.make_context("tinygrad-tf", arguments) as context:
-            command.invoke(context)
+        status = 0
+        try:
+            with command.make_context("tinygrad-tf", arguments) as context:
+                command.invoke(context)
+        except typer.Exit as done:
+            status = done.exit_code
         sys.stdout.flush()
-        return 0
-    except typer.Exit as done:
-        return done.exit_code
+        return status
     except KeyboardInterrupt as stopped:
         return _fail(str(stopped) or "interrupted", INTERRUPTED, "")
     except BrokenPipeError:

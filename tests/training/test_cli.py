@@ -318,12 +318,18 @@ def test_a_full_disk_names_the_file(inside, options, monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_a_full_disk_behind_the_output(trained, command):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_the_output(trained, command, unbuffered):
+    env = {"PYTHONUNBUFFERED": unbuffered}  # "": what could not be written is still there when Python ends
     with open("/dev/full", "w") as full:
-        done = command("sample", "run", stdout=full)
+        done = command("sample", "run", stdout=full, env=env)
         assert (done.returncode, done.stderr.split(";")[0]) == (2, "error: standard output: No space left on device")
-        done = command("train", "--resume", "run", "--steps", 11, stdout=full)
+        assert done.stderr.count("\n") == 1
+        done = command("train", "--resume", "run", "--steps", 11, stdout=full, env=env)
         assert (done.returncode, done.stderr.split(";")[0]) == (2, "error: <stdout>: No space left on device")
+        assert done.stderr.count("\n") == 1
+        done = command("--help", stdout=full, env=env)
+        assert (done.returncode, done.stderr.split(";")[0]) == (2, "error: standard output: No space left on device")
 
 
 def test_two_runs_at_once_on_one_folder(tmp_path, command, inside, options):
