@@ -62,7 +62,10 @@ def attention(layer: Any, x: np.ndarray, keys: np.ndarray, values: np.ndarray, a
     scores = q @ keys[..., : at + 1, :].swapaxes(-1, -2)  # (..., G, R, S): softmax needs no mask, all that is there came before
     if hidden is not None:
         scores += hidden
-    mixed = softmax(scores) @ values[..., : at + 1, :]  # (..., G, R, D)
+    scores -= np.maximum.reduce(scores, -1, keepdims=True)
+    weights = np.exp(scores, out=scores)
+    mixed = weights @ values[..., : at + 1, :]  # (..., G, R, D), divided by the sum of the weights afterwards: fewer numbers
+    mixed /= np.add.reduce(weights, -1, keepdims=True)
     return linear(layer.out_proj, mixed.reshape(x.shape))
 
 
@@ -101,12 +104,6 @@ def even(d: int) -> np.ndarray:
 def dots(x: np.ndarray) -> Any:
     """(..., d) -> (..., 1), or a number   each vector times itself"""
     return x.dot(x) if x.ndim == 1 else np.vecdot(x, x)[..., None]
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    y = np.exp(x - np.maximum.reduce(x, -1, keepdims=True))
-    y /= np.add.reduce(y, -1, keepdims=True)
-    return y
 
 
 ACTIVATIONS: dict[str, Callable] = {

@@ -4,7 +4,7 @@ float64: for z >= 0, exp(z^2) erfc(z) falls smoothly from 1 to 0 and is a short 
 coefficients are the discrete cosine transform of that function at 40 Chebyshev nodes, computed to 40 digits. Error below 1e-15.
 
 float32: P(-t) = p(t) M(t) for t >= 0, p the density and M Mills' ratio, which falls smoothly from sqrt(pi / 2) to 0: here a
-polynomial in s = 1 / (1 + SCALE / t), fitted on 0 <= t <= 12, errors weighted by their effect on P. Error below 1.3e-7, nearly
+polynomial in s = t / (t + SCALE), fitted on 0 <= t <= 12, errors weighted by their effect on P. Error below 1.3e-7, nearly
 all of it rounding. One exponential serves P and p, which is P's slope.
 """
 
@@ -24,6 +24,7 @@ SERIES = (
 )  # fmt: skip
 SCALE = 3.125
 MILLS = (1.253314074, -3.124986141, 2.994208843, -1.051795537, -0.380511726, 0.321170961)  # constant term first
+FAR = 40.0  # from which on e ** (-t^2 / 2) is 0 in both
 DENSITY = 1 / math.sqrt(2 * math.pi)  # at 0
 COEFFICIENTS = tuple(np.float32(DENSITY * c) for c in MILLS)  # NumPy converts a Python number at every op
 _POWERS = np.polynomial.chebyshev.cheb2poly(SERIES)[::-1].tolist()
@@ -35,25 +36,24 @@ def normal_below(x: np.ndarray, out: np.ndarray | None = None, density: np.ndarr
     `density`: an array to fill with the distribution's density at x.
     """
     y, d = (np.empty(x.shape, x.dtype) if a is None else a for a in (out, density))
-    with np.errstate(over="ignore", divide="ignore"):  # x^2 far from zero, 1 / x at zero: both lead to what they should
-        np.multiply(x, x, out=d)
-        d *= -0.5
-        np.exp(d, out=d)
-        if x.dtype == np.float64:
-            y[...] = _series(x)
-        else:
-            _mills(x, d, y)
+    t = np.asarray(np.abs(x))  # NumPy makes a number of an array without axes
+    np.minimum(t, FAR, out=t)
+    np.multiply(t, t, out=d)
+    d *= -0.5
+    np.exp(d, out=d)
+    if x.dtype == np.float64:
+        y[...] = _series(x, t, d)
+    else:
+        _mills(x, t, d, y)
     if density is not None:
         d *= DENSITY
     return y
 
 
-def _mills(x: np.ndarray, e: np.ndarray, y: np.ndarray) -> None:
-    """x, e ** (-x^2 / 2) -> y"""
-    s = np.asarray(np.abs(x))  # NumPy makes a number of an array without axes
-    np.divide(SCALE, s, out=s)
-    s += 1
-    np.divide(1, s, out=s)
+def _mills(x: np.ndarray, t: np.ndarray, e: np.ndarray, y: np.ndarray) -> None:
+    """x, t = |x|, e ** (-t^2 / 2) -> y; t is used up"""
+    np.add(t, SCALE, out=y)
+    s = np.divide(t, y, out=t)
     np.multiply(s, COEFFICIENTS[-1], out=y)
     for c in COEFFICIENTS[-2:0:-1]:
         y += c
@@ -65,13 +65,13 @@ def _mills(x: np.ndarray, e: np.ndarray, y: np.ndarray) -> None:
     y += 0.5
 
 
-def _series(x: np.ndarray) -> np.ndarray:
-    z = np.abs(x) / 2**0.5
-    u = 1 - 6 / (z + 3)
+def _series(x: np.ndarray, t: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """x, t = |x|, e ** (-t^2 / 2) -> P(x)"""
+    u = 1 - 6 / (t / 2**0.5 + 3)
     tail = np.asarray(u * _POWERS[0])
     for c in _POWERS[1:-1]:
         tail += c
         tail *= u
     tail += _POWERS[-1]
-    tail *= 0.5 * np.exp(-z * z)
+    tail *= 0.5 * e
     return np.where(x > 0, 1 - tail, tail)

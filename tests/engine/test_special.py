@@ -31,8 +31,8 @@ def test_float64_keeps_its_digits_in_the_lower_tail():
 def test_float32_is_within_a_rounding_and_its_density_too():
     x = POINTS.astype(np.float32)
     wanted = np.array([below(float(v)) for v in x])
-    with np.errstate(over="ignore"):
-        density = np.empty_like(x)
+    density = np.empty_like(x)
+    with np.errstate(all="raise", under="ignore"):
         got = special.normal_below(x, density=density)
     assert got.dtype == np.float32
     assert np.abs(got - wanted).max() < 1.3e-7
