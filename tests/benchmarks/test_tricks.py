@@ -5,7 +5,8 @@ import pytest
 from benchmarks import tricks
 from benchmarks.measure import Plan
 
-SMALL = [trick for trick in tricks.TRICKS if not trick.what.startswith("product") or "tiny" in trick.size]
+SMALL = [pytest.param(trick, marks=[pytest.mark.slow] * ("baby" in trick.size), id=trick.name) for trick in tricks.TRICKS
+         if not trick.what.startswith("product") or "tiny" in trick.size]  # fmt: skip
 
 
 def test_the_names_are_different():
@@ -13,7 +14,7 @@ def test_the_names_are_different():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("trick", SMALL, ids=lambda trick: trick.name)
+@pytest.mark.parametrize("trick", SMALL)
 def test_both_ways_agree(trick):
     before, after = trick.make()
     assert tricks.apart(before(), after()) <= trick.tolerance

@@ -656,14 +656,14 @@ def test_values_of_the_second_run_are_freed_while_it_is_walked(no_collector):
     assert alive == [[True, False]]
 
 
-def test_twenty_thousand_of_them_in_a_row_are_harmless():
+def test_five_thousand_of_them_in_a_row_are_harmless():
     x = leaf(1)
     y = x
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = nn.checkpoint(lambda y: y + 1e-5, y)
     y.backward(retain_graph=True)
     assert x.grad.tolist() == [1]
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = nn.checkpoint(partial(add, y), x)  # knows what came before
     y = None
 

