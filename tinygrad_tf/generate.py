@@ -58,11 +58,9 @@ def _probabilities(logits: np.ndarray, temperature: float, top_k: int | None, to
     z = logits.astype(np.float64)
     if temperature == 0:
         return np.eye(1, len(z), int(z.argmax()))[0]
-    z -= np.maximum.reduce(z)
-    np.maximum(z, -800 * temperature, out=z)  # e ** -800 is 0; -40 / 1e-310 would be more than a number can hold
-    z /= temperature
-    p = np.exp(z, out=z)
-    p /= np.add.reduce(p)
+    with np.errstate(over="ignore"):  # -40 / 1e-310 is -inf: probability 0, as it should be
+        p = np.exp((z - z.max()) / temperature)
+    p /= p.sum()
     if top_k is None and top_p in (None, 1):
         return p
     order = np.argsort(-p, kind="stable")
