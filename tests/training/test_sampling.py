@@ -29,10 +29,12 @@ def test_GN_01_temperature_zero_is_greedy():
     assert sample_token(np.array([1.0, 3.0, 3.0]), temperature=0) == 1
 
 
-@pytest.mark.parametrize("temperature", [1e-40, 1e-310, 5e-324])
-def test_GN_01_tiny_temperatures(temperature):
-    logits = np.array([50, 10], dtype=np.float32)
-    with np.errstate(all="raise", under="ignore", over="ignore"):
+@pytest.mark.parametrize(("temperature", "high", "low"), [
+    (1e-40, 50, 10), (1e-310, 50, 10), (5e-324, 50, 10), (1.0, 1e308, -1e308),
+])  # fmt: skip
+def test_GN_01_tiny_temperatures_and_huge_logits_are_no_warning(temperature, high, low):
+    logits = np.array([high, low], dtype=np.float32 if high < 1e38 else np.float64)
+    with np.errstate(all="raise", under="ignore"):
         assert probabilities(logits, temperature).tolist() == [1, 0]
     assert sample_token(logits, temperature, generator=np.random.default_rng(0)) == 0
 
