@@ -107,8 +107,9 @@ def _times(runs: list[Run]) -> str:
         cells = [_medians(_only(run, "step", size=size, threads=2), "milliseconds", 1, " ms") for run in runs]
         rows.append([f"step, `{size}`: {words}", *cells])
         if size != "tiny":  # which adds nothing to be seen
-            cells = [_medians(_only(run, "memory", size=size), "added", 1 / MIB, " MiB") for run in runs]
-            rows.append([f"peak memory of a step, `{size}`", *cells])
+            for key, what in (("added", "peak memory of a step"), ("peak", "the same with all that was held before it")):
+                cells = [_medians(_only(run, "memory", size=size), key, 1 / MIB, " MiB") for run in runs]
+                rows.append([f"{what}, `{size}`", *cells])
     cells = [_medians(_only(run, "generation", name="laptop, most probable", threads=2), "milliseconds_per_token", 1, " ms")
              for run in runs]  # fmt: skip
     rows.append(["a token, `laptop`", *cells])

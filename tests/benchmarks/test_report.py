@@ -26,7 +26,8 @@ def step(size="tiny", ratio=2.0, threads=2, numba=None):
 
 def memory(size="laptop", ratio=1.25):
     return {"what": "memory", "size": size, "threads": 2, "pairs": 7, "turns": 3, "ratios": {"ours": {"torch": spread(ratio)}},
-            "added": {"ours": spread(40 * 2**20), "torch": spread(40 * ratio * 2**20)}}  # fmt: skip
+            "added": {"ours": spread(40 * 2**20), "torch": spread(40 * ratio * 2**20)},
+            "peak": {"ours": spread(100 * 2**20), "torch": spread(400 * 2**20)}}  # fmt: skip
 
 
 def attention():
@@ -102,6 +103,7 @@ def test_each_run_is_a_column():
     assert "| step, `tiny`, NumPy | 1.50 [1.35, 1.65] | – |" in lines
     assert any("ours 3.00, PyTorch 6.00, products alone 0.500 ms" in line for line in lines)
     assert any("ours 40.0, PyTorch 50.0 MiB" in line for line in lines)
+    assert any("held before it, `laptop` | ours 100, PyTorch 400 MiB" in line for line in lines)
     assert lines[-1].startswith("a processor, 2 cores, Linux; Python 3.11.7")
     assert {line.count("|") for line in table.split("\n\n")[0].splitlines()} == {7}
 
