@@ -24,7 +24,7 @@ SERIES = (
 )  # fmt: skip
 SCALE = 3.125
 MILLS = (1.253314074, -3.124986141, 2.994208843, -1.051795537, -0.380511726, 0.321170961)  # constant term first
-FAR = 40.0  # from which on e ** (-t^2 / 2) is 0 in both
+FAR = 40.0  # from which on e ** (-t^2 / 2) is 0 in both dtypes
 DENSITY = 1 / math.sqrt(2 * math.pi)  # at 0
 COEFFICIENTS = tuple(np.float32(DENSITY * c) for c in MILLS)  # NumPy converts a Python number at every op
 _POWERS = np.polynomial.chebyshev.cheb2poly(SERIES)[::-1].tolist()
