@@ -86,7 +86,7 @@ def attend_back(g, q, k, v, how, scale, dropout, seed, saved, out):
             weigh_again(*_band(how, rows, keys), _flat(logs), _flat(w))
         left = dropped(w.shape, dropout, seed, number, w.dtype) if dropout else None
         add(dv, at, of, keys, _over_group(np.matmul(w if left is None else w * left, gs)))
-        ds = np.matmul(vs, gs.swapaxes(-1, -2))
+        ds = np.matmul(vs, gs.swapaxes(-1, -2), order="C")
         if left is not None:
             ds *= left
         slope(_flat(np.vecdot(gs, _grouped(out[place[:3]], each))[..., None, :]), _flat(w), _flat(ds))
@@ -159,7 +159,7 @@ def _each(work, chunks, scores):
 def _scores(q, k, how, place):
     """(b, G, R, n, D) scaled, (b, G, 1, keys, D) -> (b, G, R, keys, n)   -inf where a mask hides a key"""
     bias, added, mask, *_ = how
-    s = np.matmul(k, q.swapaxes(-1, -2))
+    s = np.matmul(k, q.swapaxes(-1, -2), order="C")  # else it may take q's order of axes, and `flat` be a copy
     flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2], *s.shape[-2:])  # (b, H, keys, n)
     for numbers in (bias, added):
         if numbers is not None:
@@ -177,7 +177,7 @@ def _band(how, rows, keys):
 
 
 def _flat(w):
-    """(..., keys, n) -> (m, keys, n)"""
+    """(..., keys, n) -> (m, keys, n)   the same memory, which is written to"""
     return w.reshape(math.prod(w.shape[:-2]), *w.shape[-2:])
 
 

@@ -4,6 +4,8 @@ Value against its composed twin, gradient against finite differences, second der
 first, float32 stays float32. An op without an example fails the first test.
 """
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,12 @@ ALL_AXES = cases([[(2, 3)], [()], [(1,)]], [{"dim": None}, {"dim": None, "keepdi
 )
 ROWS = [[(2, 4)], [(3,)], [(2, 1, 3)], [(0, 3)]]
 ALONG = cases([[(2, 3, 2)], [(3, 1)]], [{"dim": 1}, {"dim": -1}, {"dim": 0}]) + cases([[(4,)], [(1,)]], [{"dim": 0}])
-QKV = [[(1, 2, 3, 4), (1, 2, 4, 4), (1, 2, 4, 3)], [(2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 2)], [(1, 1, 1, 1)] * 3]
+QKV = [
+    [(1, 2, 3, 4), (1, 2, 4, 4), (1, 2, 4, 3)],
+    [(2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 2)],
+    [(2, 3, 2, 2), (2, 1, 3, 2), (2, 1, 3, 2)],
+    [(1, 1, 1, 1)] * 3,
+]
 
 
 class Program(tuple):
@@ -338,3 +345,36 @@ def test_inputs_seed_and_value_are_left_as_they_were(example, settings, calculus
     y.backward(frozen)
     assert np.array_equal(y.array, before)
     assert not any(np.shares_memory(x.grad.array, other) for x in leaves for other in (frozen, y.array))
+
+
+def laid_out(array):
+    """The same numbers in memory in every other order of the axes, backwards, and with gaps."""
+    for order in list(permutations(range(array.ndim)))[1:]:
+        back = np.argsort(order)
+        yield np.ascontiguousarray(array.transpose(order)).transpose(back)
+    if array.ndim:
+        yield np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+        yield np.repeat(array, 2, axis=-1)[..., ::2]
+
+
+@every_example
+def test_the_order_of_the_numbers_in_memory_changes_nothing(example, settings, calculus):
+    op, arrays, seed = example
+
+    def both(seed, arrays):
+        leaves = [calculus.leaf(0.0) for _ in arrays]
+        for x, array in zip(leaves, arrays):
+            x.array = array
+        y = op(*leaves, **settings)
+        y.backward(seed)
+        return [y.array, *(np.zeros(x.shape) if x.grad is None else x.grad.array for x in leaves)]
+
+    wanted = both(seed, arrays)
+    every = [seed, *arrays]
+    ways = [list(laid_out(array)) for array in every]
+    alone = [[*every[:i], other, *every[i + 1 :]] for i, way in enumerate(ways) for other in way]
+    longest = max(map(len, ways))
+    together = [[way[n] if n < len(way) else a for way, a in zip(ways, every)] for n in range(longest)]
+    for first, *others in alone + together:
+        for got, want in zip(both(first, others), wanted):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
