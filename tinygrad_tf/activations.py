@@ -82,6 +82,13 @@ def normal_below(x):
     return special.normal_below(plain(x)), (lambda g: g * np.exp(x * x * -0.5) * special.DENSITY,)
 
 
+@op
+def erf(x):
+    """(...) -> (...)   y = the share of a normal distribution of variance 1/2 that lies between -x and x, with the sign of x"""
+    x = x if x.dtype.kind == "f" else x.astype(np.float32)
+    return special.erf(plain(x)), (lambda g: g * np.exp(-x * x) * (2 / math.sqrt(math.pi)),)
+
+
 TANH_SCALE = math.sqrt(2 / math.pi)
 FAR = 100  # x^2 from which on t is 1 or -1 to every digit
 

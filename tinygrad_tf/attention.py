@@ -1,4 +1,4 @@
-"""Softmax attention in blocks of queries: the T x S matrix of weights never exists.
+"""Softmax attention in blocks of queries: with many keys the T x S matrix of weights never exists.
 
 A block of queries meets only the keys that one of them may look at: up to its last query where the future is hidden, and from
 the window of its first one on. Its weights are complete, so the softmax is the ordinary one; then they are dropped. Backward

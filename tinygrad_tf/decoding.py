@@ -64,7 +64,7 @@ def attention(layer: Any, x: np.ndarray, keys: np.ndarray, values: np.ndarray, a
         scores += hidden
     scores -= np.maximum.reduce(scores, -1, keepdims=True)
     weights = np.exp(scores, out=scores)
-    mixed = weights @ values[..., : at + 1, :]  # (..., G, R, D), divided by the sum of the weights afterwards: fewer numbers
+    mixed = weights @ values[..., : at + 1, :]  # (..., G, R, D), to be divided by the sums: in a long text fewer numbers
     mixed /= np.add.reduce(weights, -1, keepdims=True)
     return linear(layer.out_proj, mixed.reshape(x.shape))
 

@@ -33,7 +33,7 @@ from numpy import may_share_memory
 from .errors import describe
 from .lines import PACKAGE, line_of, place_of_call, user_line
 
-FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 MANY = 1 << 12  # numbers from which on it counts in which order they are added up
 
 registry: dict[str, Any] = {}  # every op by name: tests and drawings walk it
@@ -182,9 +182,11 @@ def op(function: Callable | None = None, *, view: bool = False, alike: bool = Fa
                 arrays.append(a)
                 inputs.append(a)
         try:
-            if cls is not None and (mixed or (fractions and dtype.kind != "f")):  # type: ignore[union-attr]
+            given = arrays
+            if cls is not None and (mixed or (fractions and dtype.kind != "f") or dtype is FLOAT16):  # type: ignore[union-attr]
                 arrays = promote(args, arrays, alike)
-            value, rule = function(*arrays, **settings)
+                given, dtype = arrays if view else [*map(_wide, arrays)], None
+            value, rule = function(*given, **settings)
         except (ValueError, IndexError, TypeError, OverflowError, AttributeError, RuntimeError) as error:
             raise describe(error, call, args, settings, state.scope) from error
         if type(value) is not np.ndarray:
@@ -282,6 +284,11 @@ def recast(array: Any, dtype: Any) -> Any:
             if not limits.min - 1 < extreme < limits.max + 1:  # a fraction is cut off; NaN is nowhere between
                 raise OverflowError(f"{extreme} out of bounds for {dtype}, {limits.min} to {limits.max}")
     return array.astype(dtype, copy=False)
+
+
+def _wide(a: Any) -> Any:
+    """float16 as float32, in which every op and every rule computes: results are rounded, not what adds up in them."""
+    return a.astype(FLOAT32) if getattr(a, "dtype", None) is FLOAT16 else a
 
 
 def _is_number(a: Any) -> bool:
@@ -473,6 +480,7 @@ def shares(node: Node, g: Any, rule: Any = None) -> Iterator[tuple[Any, Any]]:
             f"{node!r}: this graph was already walked backward and freed. "
             "Call backward(retain_graph=True) the first time if you need it twice."
         )
+    g = g if isinstance(g, Traced) else _wide(g)
     together = None if isinstance(rule, tuple) else rule(g)
     for i, source in enumerate(node.inputs):
         want: Any
@@ -551,13 +559,19 @@ def propagate(roots: dict[Node, Any], step: Callable = shares, keep: bool = Fals
     return totals
 
 
+def hooked(leaf: Traced, g: Any) -> Any:
+    """The gradient of a leaf after its hooks."""
+    for hook in leaf.hooks or ():
+        answer = hook(g)
+        g = g if answer is None else answer
+    return g
+
+
 def deposit(leaf: Traced, g: Any) -> None:
     """Add `g` to the gradient of a leaf, which owns that memory: a rule may hand the same array to several inputs."""
     if leaf.array.dtype.kind != "f":
         raise RuntimeError(f"requires_grad=True was set on a leaf of dtype {leaf.array.dtype}: only floats have a gradient")
-    for hook in leaf.hooks or ():
-        answer = hook(g)
-        g = g if answer is None else answer
+    g = hooked(leaf, g)
     if isinstance(g, Traced) or (leaf.grad is not None and leaf.grad.requires_grad):  # a gradient with a graph of its own
         leaf.grad = g if leaf.grad is None else leaf.grad + g
     elif leaf.grad is None:

@@ -112,8 +112,13 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, gene
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Join along an axis that they all have."""
-    return ops.cat(*several(tensors), dim=dim)
+    """Join along an axis that they all have. Beside others, an empty tensor of one axis counts as nothing, as in PyTorch."""
+    tensors = several(tensors)
+    shape = next((t.shape for t in tensors if t.shape != (0,)), (0,))
+    if len(shape) > 1 and any(t.shape == (0,) for t in tensors):
+        along = ops.axis(dim, len(shape))
+        tensors = [t.reshape(*shape[:along], 0, *shape[along + 1 :]) if t.shape == (0,) else t for t in tensors]
+    return ops.cat(*tensors, dim=dim)
 
 
 concat = concatenate = cat

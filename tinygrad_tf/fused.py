@@ -443,8 +443,8 @@ def attention(q, k, v, *bias, added=None, mask=None, since=None, causal=None, sc
     H is a multiple of G: each key and value head serves H / G query heads. scale defaults to 1 / sqrt(D).
     `added`: a bias that gets no gradient. `mask`: true where a query may look; both broadcastable to (B, H, T, S).
     `causal=o`: query i looks at keys up to i + o only; `since=o`: from i + o on. A query that may look nowhere gives zeros and
-    sends none back. `dropout` zeroes weights with that probability and scales the others, drawn from `seed`. The T x S matrix
-    never exists: `attention.py` works in blocks of `block` queries and does not touch the keys that none of them looks at.
+    sends none back. `dropout` zeroes weights with that probability and scales the others, drawn from `seed`. `attention.py`
+    works in blocks of `block` queries and does not touch the keys that none of them looks at.
     """
     shape = (*q.shape[:3], k.shape[2])
     for extra in (*bias, *(x for x in (added, mask) if x is not None)):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .engine import no_grad
+from .errors import real, shown, whole
 from .steps import Steps
 
 TOP_P_PRECISION = 1e-7  # float32 logits tell probabilities no better: 0.5 + 0.3 reaches 0.8
@@ -33,12 +34,12 @@ class GenerationStats:
 
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    """Raises ValueError for settings that `sample_token` does not take."""
-    if not 0 <= temperature < np.inf:
+    """Raises ValueError or TypeError for settings that `sample_token` does not take."""
+    if not 0 <= real("temperature", temperature, -np.inf) < np.inf:
         raise ValueError(f"temperature must be 0 (greedy) or a positive number, not {temperature}")
-    if top_k is not None and (top_k < 1 or top_k != int(top_k)):
+    if top_k is not None and whole("top_k", top_k) < 1:
         raise ValueError(f"top-k must be a whole number, at least 1, not {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
+    if top_p is not None and not 0 < real("top_p", top_p, -np.inf) <= 1:
         raise ValueError(f"top-p must be above 0, and at most 1, which keeps every token, not {top_p}")
 
 
@@ -48,9 +49,14 @@ def probabilities(logits: np.ndarray, temperature: float = 1.0, top_k: int | Non
 
     Softmax of logits / temperature; then only the `top_k` most probable tokens; then only the shortest run of the most
     probable whose sum reaches `top_p` (at least one token; at 1, all). Of equal tokens the lower index goes first.
+    Logits may be -inf, which is probability 0, but not all of them.
     """
     check_sampling(temperature, top_k, top_p)
-    return _probabilities(np.asarray(logits), temperature, top_k, top_p)
+    logits = np.asarray(logits)
+    if logits.ndim != 1 or not np.isfinite(top := logits.max(initial=-np.inf)):
+        found = shown(logits) if logits.ndim != 1 else f"of {len(logits)} with {top} as the largest"
+        raise ValueError(f"logits are one row of numbers, with a largest one, not {found}")
+    return _probabilities(logits, temperature, top_k, top_p)
 
 
 def _probabilities(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None) -> np.ndarray:
@@ -58,7 +64,7 @@ def _probabilities(logits: np.ndarray, temperature: float, top_k: int | None, to
     z = logits.astype(np.float64)
     if temperature == 0:
         return np.eye(1, len(z), int(z.argmax()))[0]
-    with np.errstate(over="ignore"):  # -40 / 1e-310 is -inf: probability 0, as it should be
+    with np.errstate(over="ignore"):  # -40 / 1e-310 or -1e308 - 1e308 is -inf: probability 0, as it should be
         p = np.exp((z - z.max()) / temperature)
     p /= p.sum()
     if top_k is None and top_p in (None, 1):
@@ -82,9 +88,16 @@ def sample_token(logits: np.ndarray, temperature: float = 1.0, top_k: int | None
     for logits that are not all finite, and for settings out of range.
     """
     check_sampling(temperature, top_k, top_p)
-    if temperature > 0 and generator is None:
-        raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
+    if temperature > 0:
+        _check_generator(generator)
     return _chosen(np.asarray(logits)[None], temperature, top_k, top_p, [generator])[0]
+
+
+def _check_generator(generator: Any) -> None:
+    if generator is None:
+        raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
+    if not hasattr(generator, "random"):
+        raise TypeError(f"a generator is np.random.default_rng(seed), not {shown(generator)}")
 
 
 def _chosen(logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None, generators: list) -> list[int]:
@@ -172,14 +185,11 @@ def generate(model: Any, ids: Any, n: int, *, temperature: float = 1.0, top_k: i
     check_sampling(temperature, top_k, top_p)
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0 or ids.dtype.kind not in "iu":
         raise ValueError(f"a prompt is whole numbers (T,) or (B, T), T at least 1, not {ids.dtype} of shape {ids.shape}")
-    if n < 0:
-        raise ValueError(f"the number of new tokens must not be negative: {n}")
-    if temperature > 0 and generator is None:
-        raise ValueError("sampling at a temperature above 0 needs a generator: np.random.default_rng(seed)")
+    whole("n, the number of new tokens,", n, 0)
     texts = np.atleast_2d(ids).astype(np.int64)
     generators = list(generator) if isinstance(generator, (list, tuple)) else [generator] * len(texts)
-    if temperature > 0 and not all(isinstance(each, np.random.Generator) for each in generators):
-        raise TypeError(f"a generator is np.random.default_rng(seed), not {generator!r}")
+    for each in generators if temperature > 0 else ():
+        _check_generator(each)
     if len(generators) != len(texts):
         raise ValueError(f"{len(generators)} generators for {len(texts)} texts: one for each, or one for all")
     tokens = _tokens(model, texts, first, n, (temperature, top_k, top_p), generators, cache, stats or GenerationStats(),

@@ -22,6 +22,7 @@ from .generate import evaluating
 from .helper import Helper, shared
 from .higher import leaf_gradients
 from .random import Copies, apart, catch_up
+from .replay import Likeness
 from .tensor import Tensor
 from .threads import alone, count, in_parts, on_threads, processes_for, threads_for
 
@@ -127,6 +128,7 @@ class Team:
         self.parameters = [p for flat in self.flats for p in flat.params]
         self.drawn: dict[int, np.random.Generator] = {}  # by id, which is the same in a copied process
         self.rows, self.helpers = list[list[np.ndarray]](), list[Helper]()
+        self.like: Likeness | None = None  # the model as the helpers know it
         self.size = 1
         with suppress(OSError):  # there may be no room
             for flat in self.flats if size > 1 else []:
@@ -137,7 +139,7 @@ class Team:
             self.size = size
         if self.size == 1:
             self.close()
-        self.like = self._settings()
+        self.taking = self._taking()
 
     def start(self, x: np.ndarray, y: np.ndarray) -> None:
         """Make the helpers, or as many as there is room for: fewer do the same.
@@ -146,6 +148,7 @@ class Team:
         """
         with suppress(Exception), evaluating(self.model), enable_grad():  # whoever has the whole batch meets its errors
             _share(self.model, (0, x[:1], y[:1], 1, False))
+        self.like = Likeness(self.model)
         with suppress(OSError):
             for rows in self.rows:
                 self.helpers.append(Helper(partial(self._help, rows)))
@@ -153,16 +156,16 @@ class Team:
         if self.size == 1:
             self.close()
 
-    def _settings(self) -> list[bool]:
-        return [self.model.training, *[p.requires_grad for p in self.parameters]]
+    def _taking(self) -> list[bool]:
+        return [p.requires_grad for p in self.parameters]
 
     @classmethod
     def of(cls, model: Any) -> Team | None:
         """The team that computes the gradients of this model, if one does, and the model is still as its helpers know it."""
         team = cls.at_work
-        if team is None or team.model is not model or team.pid != os.getpid() or team.like != team._settings():
+        if team is None or team.model is not model or team.pid != os.getpid():
             return None
-        return team
+        return team if team.taking == team._taking() and (team.like is None or team.like.holds()) else None
 
     def add(self, requests: list[Request]) -> float:
         """The loss of all requests; their gradients are added to the parameters'. The first one is answered here."""
@@ -246,8 +249,8 @@ def helped(model: Any, optimizer: Any, sequences: int, operations: float) -> Ite
 
     Inside, add_gradients(model, ...) divides each slice among threads, or among several processes if that pays
     (`threads.processes_for`) and the optimizer has all of the model's parameters; as many of either give the same bits. With
-    processes the model's layers stay what they are, and the gradients of its parameters lie in the same memory in every step.
-    One model at a time. Raises `helper.Lost` when a helper is killed.
+    processes the gradients of its parameters lie in the same memory in every step, and from a change to one of the model's
+    attributes on (a hook, a parameter, a setting) this process computes alone, which knows of it. One model at a time. Raises `helper.Lost` when a helper is killed.
     """
     held = {p for flat in optimizer.flats() for p in flat.params}
     whole = Team.at_work is None and held.issuperset(_trained(model))

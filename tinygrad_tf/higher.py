@@ -20,6 +20,7 @@ from .engine import (
     deposit,
     enable_grad,
     history,
+    hooked,
     overwritten,
     plain,
     propagate,
@@ -28,9 +29,14 @@ from .engine import (
 from .recompute import Remade, settings_of
 
 
-def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False) -> None:
-    """Add d(sum(output * seed))/d(leaf) to the `grad` of every leaf that `output` depends on."""
+def backward(output: Traced, seed: Any, retain_graph: bool = False, create_graph: bool = False,
+             inputs: list | None = None) -> None:
+    """Add d(sum(output * seed))/d(leaf) to the `grad` of every leaf that `output` depends on, or of `inputs` alone."""
+    if inputs is not None and (not inputs or not all(isinstance(x, Traced) and x.node is None for x in inputs)):
+        raise RuntimeError("backward: inputs are leaves, which no op made, at least one; retain_grad() is for the others")
     for leaf, g in _run([output], [seed], retain_graph, create_graph).items():
+        if inputs is not None and not any(leaf is x for x in inputs):
+            continue
         deposit(leaf, g.clone() if create_graph else g)  # the leaf owns its gradient: a rule may return a view
 
 
@@ -57,6 +63,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     finally:
         for node, watch in watched:
             node.watchers = [other for other in node.watchers if other is not watch]
+    leaves = {x: hooked(x, g) for x, g in leaves.items() if any(x is other for other in inputs)}  # each once
     found = [caught.get(x.node) if x.node is not None else leaves.get(x) for x in inputs]
     for i, (x, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None and not allow_unused:

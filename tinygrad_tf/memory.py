@@ -1,7 +1,7 @@
 """Keep freed memory for the next step instead of handing it back to the system, in large pages.
 
 A training step frees and asks for the same large arrays again and again. By default glibc gives each of them back to the
-kernel at once, and every page of the next one has to be cleared and mapped anew: a quarter of a step's time or more. And pages
+kernel at once, and every page of the next one has to be cleared and mapped anew: nearly a fifth of a step's time. And pages
 are of 4 KiB: a core remembers where some 2,000 lie, 8 MiB in all, and has to look up each other one. Of 2 MiB few are enough.
 """
 

@@ -44,6 +44,13 @@ def div(a, b):
 
 
 @op
+def remainder(a, b):
+    """(...), (...) -> (...)   y = a - b * floor(a / b), which has the sign of b; exact, where that formula is not"""
+    times = np.floor_divide(plain(a), plain(b))
+    return np.remainder(a, b), (lambda g: g, lambda g: -g * times)
+
+
+@op
 def neg(x):
     """(...) -> (...)   y = -x"""
     return -x, (lambda g: -g,)
@@ -82,9 +89,28 @@ def exp(x):
 
 
 @op
+def expm1(x):
+    """(...) -> (...)   y = e ** x - 1, exact for a small x"""
+    return np.expm1(x), (lambda g: g * np.exp(x),)
+
+
+@op
 def log(x):
     """(...) -> (...)   y = ln x"""
     return np.log(x), (lambda g: g / x,)
+
+
+@op
+def log2(x):
+    """(...) -> (...)   y = ln x / ln 2"""
+    return np.log2(x), (lambda g: g / (x * math.log(2)),)
+
+
+@op
+def log10(x):
+    """(...) -> (...)   y = ln x / ln 10"""
+    y = np.log10(plain(x).astype(np.float64))  # NumPy's of float32 makes 2.0000002 of 100
+    return y, (lambda g: g / (x * math.log(10)),)
 
 
 @op
@@ -126,6 +152,12 @@ def sigmoid(x):
         x = x.astype(np.float32)  # neither bytes nor booleans have negatives
     y = np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
     return y, (lambda g: g * (y * (1 - y)),)
+
+
+@op
+def logsigmoid(x):
+    """(...) -> (...)   y = ln sigmoid(x), written so that nothing overflows"""
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), (lambda g: g * sigmoid(-x),)
 
 
 @op
@@ -429,8 +461,8 @@ def cat(*parts, dim=0):
 # NumPy's own functions, called on a tensor, run these. A rule written for arrays then works on tensors too.
 UFUNCS = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.divide: div, np.negative: neg, np.power: pow, np.exp: exp, np.log: log,
-    np.log1p: log1p, np.sqrt: sqrt, np.sin: sin, np.cos: cos, np.tanh: tanh, np.absolute: abs, np.maximum: maximum,
-    np.minimum: minimum, np.matmul: matmul,
+    np.log1p: log1p, np.expm1: expm1, np.log2: log2, np.log10: log10, np.sqrt: sqrt, np.sin: sin, np.cos: cos, np.tanh: tanh,
+    np.absolute: abs, np.maximum: maximum, np.minimum: minimum, np.matmul: matmul,
 }  # fmt: skip
 FUNCTIONS: dict = {
     np.sum: lambda x, axis=None, keepdims=False: sum(x, dim=axis, keepdim=keepdims),

@@ -5,8 +5,8 @@ forward as ever and its nodes stand in the graph as ever, but each rule is let g
 these nodes, the function runs a second time on the same inputs, and its nodes get their rules back, each from its double. They
 are used from the newest to the oldest and freed on the way: one function's values are there at a time, not those of all.
 
-With n blocks that keep k bytes each and read x, n k becomes n x + k. The price is a second forward pass, a fifth to two fifths
-of a step (`python -m benchmarks recomputation`). The gradients are those of the plain call to the last bit: it is the same
+With n blocks that keep k bytes each and read x, n k becomes n x + k. The price is a second forward pass, about half a
+step (`python -m benchmarks recomputation`). The gradients are those of the plain call to the last bit: it is the same
 graph, walked in the same order.
 """
 

@@ -96,13 +96,25 @@ def untouched(part: Any) -> bool:
     return not {"_hooks", "forward"} & vars(part).keys()
 
 
+class Likeness:
+    """Every attribute of a module and its parts, to see later whether all are still the same objects."""
+
+    def __init__(self, module: Any):
+        self.inside = [vars(part) for part in module.modules()]
+        self.attributes = list(chain.from_iterable(map(dict.values, self.inside)))
+
+    def holds(self) -> bool:
+        return sum(map(len, self.inside)) == len(self.attributes) and all(
+            map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes)
+        )
+
+
 class Recorded:
     """What a module did with arrays of these shapes and dtypes, and what the module was then."""
 
     def __init__(self, module: Any, given: tuple[np.ndarray, ...], y: Any):
         parts = list(module.modules())
-        self.kinds, self.inside = kinds(given), [vars(part) for part in parts]
-        self.attributes = list(chain.from_iterable(map(dict.values, self.inside)))
+        self.kinds, self.like = kinds(given), Likeness(module)
         self.weights: list[Any] = []
         self.program: tuple | None = None  # None: it may do something else at the next step
         if y.node is not None and all(type(part).__module__.startswith(PACKAGE) and untouched(part) for part in parts):
@@ -131,8 +143,7 @@ class Recorded:
         """Whether these arrays and the weights are like those, and the module's parts have every attribute that they had."""
         return (
             kinds(given) == self.kinds
-            and sum(map(len, self.inside)) == len(self.attributes)
-            and all(map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes))
+            and self.like.holds()
             and all(weight.requires_grad and weight.array.dtype == FLOAT32 for weight in self.weights)
         )
 

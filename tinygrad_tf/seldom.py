@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ops
-from .activations import normal_below
+from .activations import erf
 from .dtypes import as_array, float64
 from .engine import Traced
 from .errors import real, shown, tensors, whole
@@ -31,13 +31,7 @@ class Seldom(Ordered):
 
     # -------------------------------------------------------------------------------------------- functions of one number
 
-    def erf(self: Any) -> Any:
-        """2 P(sqrt(2) x) - 1, P the share of a standard normal distribution below x"""
-        return normal_below(self * math.sqrt(2)) * 2 - 1
-
-    def expm1(self: Any) -> Any:
-        """e ** x - 1, exact for a small x: tanh(x / 2) is (e ** x - 1) / (e ** x + 1)"""
-        return (self * 0.5).tanh() * (self.exp() + 1)
+    erf, expm1, log2, log10 = erf, ops.expm1, ops.log2, ops.log10
 
     def tan(self: Any) -> Any:
         return self.sin() / self.cos()

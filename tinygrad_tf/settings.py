@@ -73,7 +73,7 @@ class TrainConfig:
     steps: int = setting(1800, "Optimizer steps.", 1)
     batch_size: int = setting(8, "Sequences per forward pass.", 1)
     recompute: bool = setting(False, "Keep what goes into each block alone and compute the rest again in backward: the same "
-                                     "gradients, less memory, a fifth to two fifths more time.")
+                                     "gradients, less memory, about half more time.")
     grad_accum: int = setting(1, "Forward passes per step; gradients add up to those of the one big batch.", 1)
     optimizer: Literal["adamw", "muon"] = setting("muon", "adamw for all, or muon for the matrices inside the blocks.")
     muon_lr: float = setting(0.02, "Peak learning rate of the matrices that muon moves.", 0)

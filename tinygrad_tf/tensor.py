@@ -7,6 +7,7 @@ import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from functools import wraps
 from operator import index
 from typing import Any
 
@@ -27,14 +28,19 @@ def _number(x: Any) -> Any:
     return x.array if isinstance(x, Traced) else x
 
 
-def _constant(function: Callable, foreign: Any = None) -> Any:
-    """A NumPy function as a method that carries no gradient. `foreign`: what it answers beside None or a string."""
+def _constant(function: Callable, alike: builtins.bool = False, foreign: Any = None) -> Any:
+    """A NumPy function as a method that carries no gradient.
+
+    `alike`: its operands meet in one dtype as those of an op do, so that a 0-d float64 does not make float32 numbers unequal.
+    `foreign`: what it answers beside None or a string.
+    """
 
     def method(*inputs: Any) -> Tensor:
         if foreign is not None and (inputs[-1] is None or isinstance(inputs[-1], str)):
             return foreign
         try:
-            return Tensor(np.asarray(function(*map(_number, inputs))))
+            arrays = [*map(_number, inputs)]
+            return Tensor(np.asarray(function(*(promote(inputs, arrays) if alike else arrays))))
         except (TypeError, ValueError) as error:
             raise describe(error, function.__name__, inputs, {}, state.scope) from error
 
@@ -50,21 +56,34 @@ def _flat(function: Callable) -> Any:
     return method
 
 
+def _rounded_once(method: Callable) -> Any:
+    """A method on floats whose intermediate results float16 cannot hold: it computes in float32."""
+
+    @wraps(method)
+    def wide(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return method(self.float(), *args, **kwargs).half() if self.dtype == float16 else method(self, *args, **kwargs)
+
+    return wide
+
+
 def _reflected(method: Callable) -> Any:
     """The same with its operands exchanged, for a tensor on the right of the operator."""
     return lambda self, other: method(other, self)
 
 
-def _floor_divide(a: Any, b: Any) -> Tensor:
-    a, b = promote((a, b), [_number(a), _number(b)])
-    if np.result_type(a, b).kind != "f" and np.size(a) and not np.all(b):
-        raise ZeroDivisionError("integers divided by 0")
-    return _constant(np.floor_divide)(a, b)
+def _dividing(function: Callable) -> Callable:
+    """function(a, b), with an error of its own for integers divided by 0, for which NumPy answers 0"""
+
+    def method(a: Any, b: Any) -> Tensor:
+        x, y = promote((a, b), [_number(a), _number(b)])
+        if np.result_type(x, y).kind != "f" and np.size(x) and not np.all(y):
+            raise ZeroDivisionError("integers divided by 0")
+        return function(a, b)
+
+    return method
 
 
-def _remainder(a: Any, b: Any) -> Tensor:
-    return ops.sub(a, _floor_divide(a, b) * b)
-
+_floor_divide, _remainder = _dividing(_constant(np.floor_divide, alike=True)), _dividing(ops.remainder)
 
 
 class RemovableHandle:
@@ -253,14 +272,17 @@ class Tensor(Seldom):
         self.requires_grad = requires_grad
         return self
 
-    def backward(self, gradient: Any = None, retain_graph: builtins.bool = False, create_graph: builtins.bool = False) -> None:
+    def backward(self, gradient: Any = None, retain_graph: builtins.bool = False, create_graph: builtins.bool = False,
+                 inputs: Any = None) -> None:
         """Add the gradient of this tensor to `grad` of every leaf it depends on.
 
         gradient: what arrives from above, of exactly this tensor's shape; ones if this tensor has one element.
         The graph is freed on the way unless `retain_graph`; a second backward on a freed graph is an error, on a kept one it
-        adds the same gradients again. `create_graph` records the backward pass, for higher derivatives.
+        adds the same gradients again. `create_graph` records the backward pass, for higher derivatives. `inputs`: the leaves
+        whose `grad` it adds to, where not all of them should change.
         """
-        higher.backward(self, higher.seed_for(self, gradient), retain_graph or create_graph, create_graph)
+        leaves = None if inputs is None else [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        higher.backward(self, higher.seed_for(self, gradient), retain_graph or create_graph, create_graph, leaves)
 
     def detach(self) -> Tensor:
         """The same memory, outside the graph."""
@@ -347,12 +369,12 @@ class Tensor(Seldom):
     __rtruediv__, __rpow__, __rmatmul__ = _reflected(ops.div), _reflected(ops.pow), _reflected(ops.matmul)
     __rfloordiv__, __rmod__ = _reflected(_floor_divide), _reflected(_remainder)
 
-    eq = __eq__ = _constant(np.equal, foreign=NotImplemented)
-    ne = __ne__ = _constant(np.not_equal, foreign=NotImplemented)
-    lt = __lt__ = _constant(np.less)
-    le = __le__ = _constant(np.less_equal)
-    gt = __gt__ = _constant(np.greater)
-    ge = __ge__ = _constant(np.greater_equal)
+    eq = __eq__ = _constant(np.equal, alike=True, foreign=NotImplemented)
+    ne = __ne__ = _constant(np.not_equal, alike=True, foreign=NotImplemented)
+    lt = __lt__ = _constant(np.less, alike=True)
+    le = __le__ = _constant(np.less_equal, alike=True)
+    gt = __gt__ = _constant(np.greater, alike=True)
+    ge = __ge__ = _constant(np.greater_equal, alike=True)
     __and__ = __rand__ = _constant(np.bitwise_and)
     __or__ = __ror__ = _constant(np.bitwise_or)
     __xor__ = __rxor__ = _constant(np.bitwise_xor)
@@ -427,12 +449,6 @@ class Tensor(Seldom):
     def square(self) -> Tensor:
         return self * self
 
-    def log10(self) -> Tensor:
-        return self.log() / math.log(10)
-
-    def log2(self) -> Tensor:
-        return self.log() / math.log(2)
-
     def clamp(self, min: Any = None, max: Any = None) -> Tensor:
         """At least `min` and at most `max`; a number, a tensor or None each. The gradient passes at the edges."""
         if min is None and max is None:
@@ -459,14 +475,19 @@ class Tensor(Seldom):
             axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
         """The sum along dim (None: of all). `axis` and `keepdims` are NumPy's names for the same."""
         x = _wide(self) if dtype is None else self.to(dtype)
-        return ops.sum(x, dim=axis if dim is None else dim if axis is None else _twice(), keepdim=keepdim or keepdims)
+        dim = axis if dim is None else dim if axis is None else _twice()
+        return ops.sum(x, dim=_every(dim), keepdim=keepdim or keepdims)
 
     def mean(self, dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None, *,
              axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
         if dtype is not None:
             return self.to(dtype).mean(dim, keepdim, axis=axis, keepdims=keepdims)
-        dim, keepdim = axis if dim is None else dim if axis is None else _twice(), keepdim or keepdims
-        return ops.sum(self._floats("mean"), dim=dim, keepdim=keepdim) / self._count(dim)
+        dim = axis if dim is None else dim if axis is None else _twice()
+        return self._mean(dim, keepdim or keepdims)
+
+    @_rounded_once
+    def _mean(self, dim: Any, keepdim: builtins.bool) -> Tensor:
+        return self._floats("mean").sum(dim, keepdim) / self._count(dim)
 
     def _floats(self, what: str) -> Tensor:
         """This tensor, if it holds floats: PyTorch has no mean, norm or softmax of integers, which would not be integers."""
@@ -476,26 +497,28 @@ class Tensor(Seldom):
 
     def _count(self, dim: Any) -> int:
         """How many elements are reduced along dim."""
-        return int(np.prod([self.shape[i] for i in ops.axes(dim, self.ndim)])) if self.ndim else 1
+        return math.prod([self.shape[i] for i in ops.axes(_every(dim), self.ndim)])
 
+    @_rounded_once
     def var(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
         """The variance: squares of the distance from the mean, summed, over n - correction."""
         correction = correction if unbiased is None else int(unbiased)
         off = self._floats("var") - self.mean(dim, keepdim=True)
         return (off * off).sum(dim, keepdim) / max(self._count(dim) - correction, 0)
 
+    @_rounded_once
     def std(self, dim: Any = None, correction: float = 1, keepdim: builtins.bool = False, unbiased: Any = None) -> Tensor:
         return _root(self.var(dim, correction, keepdim, unbiased))
 
     def amax(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """The largest; elements that tie share the gradient."""
-        return ops.amax(self, dim=dim, keepdim=keepdim)
+        return ops.amax(self, dim=_every(dim), keepdim=keepdim)
 
     def amin(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """The smallest; elements that tie share the gradient."""
         if self.dtype.kind != "f":  # the negative of an unsigned number is no smaller
-            return Tensor(np.min(self.array, axis=ops.axes(dim, self.ndim), keepdims=keepdim))
-        return -ops.amax(-self, dim=dim, keepdim=keepdim)
+            return Tensor(np.min(self.array, axis=ops.axes(_every(dim), self.ndim), keepdims=keepdim))
+        return -ops.amax(-self, dim=_every(dim), keepdim=keepdim)
 
     def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
         """The largest of all; along `dim` also where it is: (values, indices); with a tensor, the larger of the two."""
@@ -515,14 +538,23 @@ class Tensor(Seldom):
         return values_and_indices(*((values, where) if keepdim else (values.squeeze(dim), where.squeeze(dim))))
 
     def argmax(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        return Tensor(np.argmax(self.array, axis=dim if dim is None else ops.place(dim, self.ndim), keepdims=keepdim))
+        return self._found("argmax", dim, keepdim)
 
     def argmin(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        return Tensor(np.argmin(self.array, axis=dim if dim is None else ops.place(dim, self.ndim), keepdims=keepdim))
+        return self._found("argmin", dim, keepdim)
+
+    def _found(self, function: str, dim: int | None, keepdim: builtins.bool) -> Tensor:
+        along = dim if dim is None else ops.place(dim, self.ndim)
+        if not (self.shape[along] if self.ndim and along is not None else self.numel()):
+            where = "" if dim is None else f" along dim {dim}"
+            raise IndexError(f"{function}: a tensor of shape {self.shape} has no numbers{where}")
+        return Tensor(getattr(np, function)(self.array, axis=along, keepdims=keepdim))
 
     def argsort(self, dim: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
         """The places in rising (or falling) order, always stable: equal elements stay in theirs. NaN counts as the largest."""
         dim = ops.place(dim, self.ndim)
+        if not self.ndim:
+            return Tensor(np.zeros((), int64))
         if not descending:
             return Tensor(np.argsort(self.array, axis=dim, kind="stable"))
         backwards = np.argsort(np.flip(self.array, dim), axis=dim, kind="stable")
@@ -552,8 +584,9 @@ class Tensor(Seldom):
         return _along_one(ops.cumsum, _wide(self) if dtype is None else self.to(dtype), dim)
 
     def logsumexp(self, dim: Any, keepdim: builtins.bool = False) -> Tensor:
-        return ops.logsumexp(self, dim=dim, keepdim=keepdim)
+        return ops.logsumexp(self, dim=_every(dim), keepdim=keepdim)
 
+    @_rounded_once
     def norm(self, p: float = 2, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
         """The p-norm along dim (None: of all elements as one vector); the slope of a length is 0 where all are 0."""
         self._floats("norm")
@@ -563,7 +596,7 @@ class Tensor(Seldom):
             return self.abs().amax(dim, keepdim) if p > 0 else self.abs().amin(dim, keepdim)
         if p == 0:
             return (self != 0).to(self.dtype).sum(dim, keepdim)
-        return self.abs().sum(dim, keepdim) if p == 1 else (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
+        return self.abs().sum(dim, keepdim) if p == 1 else _power(_power(self.abs(), p).sum(dim, keepdim), 1 / p)
 
     # -------------------------------------------------------------------------------------------- shape
 
@@ -861,8 +894,23 @@ UFUNCS: dict[Any, Callable] = {**ops.UFUNCS, np.floor_divide: _floor_divide, np.
 
 def _root(x: Tensor) -> Tensor:
     """The square root of squares added up, with slope 0 at 0, where the length of a vector has a kink."""
+    return _smooth(ops.sqrt, x)
+
+
+def _power(x: Tensor, p: float) -> Tensor:
+    """x ** p of sizes x, with slope 0 at 0, where that of a p below 1 is infinite"""
+    return _smooth(lambda x: x**p, x) if p > 0 else x**p
+
+
+def _smooth(function: Callable, x: Tensor) -> Tensor:
+    """function(x), and 0 with slope 0 where x is 0"""
     zero = x.array == 0
-    return ops.where(0, ops.sqrt(ops.where(1, x, condition=zero)), condition=zero)
+    return ops.where(0, function(ops.where(1, x, condition=zero)), condition=zero)
+
+
+def _every(dim: Any) -> Any:
+    """What a reduction goes along: no axis named is all of them, () and [] too."""
+    return None if isinstance(dim, (tuple, list)) and not dim else dim
 
 
 def _wide(x: Tensor) -> Tensor:

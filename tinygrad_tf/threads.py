@@ -1,4 +1,4 @@
-"""How many threads the work uses, by its size: one, those of the matrix products, or our own for everything."""
+"""How many threads or processes the work uses, by its size: one, those of the matrix products, or our own for everything."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def partly(t):
     return np.add(t, 1, where=np.array([True, False]))
 
 
-@pytest.mark.parametrize("f", [np.square, np.expm1, np.arctan, lambda t: np.hypot(t, 1), partly, np.reciprocal])
+@pytest.mark.parametrize("f", [np.square, np.sinh, np.arctan, lambda t: np.hypot(t, 1), partly, np.reciprocal])
 def test_a_numpy_function_without_a_rule_never_loses_a_gradient_silently(f):
     with pytest.raises(TypeError, match="would lose the gradient"):
         f(leaf())

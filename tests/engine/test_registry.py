@@ -91,6 +91,7 @@ EXAMPLES = {
     + cases([[(2, 3)]], [{"keep": np.eye(2, 3) * 4}]),
     "div": cases(PAIRS, **POSITIVE),
     "pow": cases(PAIRS, **POSITIVE),
+    "remainder": cases(PAIRS, **POSITIVE) + cases([[(2, 3), (2, 3)]]),
     **{
         name: cases(ONE)
         for name in (
@@ -107,9 +108,12 @@ EXAMPLES = {
             "gelu_tanh",
             "silu",
             "normal_below",
+            "erf",
+            "expm1",
+            "logsigmoid",
         )
     },
-    **{name: cases(ONE, **POSITIVE) for name in ("log", "log1p", "sqrt")},
+    **{name: cases(ONE, **POSITIVE) for name in ("log", "log1p", "log2", "log10", "sqrt")},
     "clamp": cases(ONE, [{"min": -0.5, "max": 0.6}, {"min": 0.1}, {"max": 0.2}]),
     "cast": cases(ONE, [{"dtype": np.dtype(np.float64)}]),
     "where": cases(

@@ -152,3 +152,34 @@ def test_clip_grad_value(oracle):
     nn.utils.clip_grad_value_([ours, nn.Parameter([1.0])], 1.25)
     oracle.nn.utils.clip_grad_value_([theirs], 1.25)
     np.testing.assert_array_equal(ours.grad.array, theirs.grad.numpy())
+
+
+@pytest.mark.parametrize("shapes, mask, options", [
+    (((4, 3, 5), (2, 6, 5), (2, 6, 5)), None, {"enable_gqa": True}),
+    (((4, 3, 5), (4, 6, 5), (4, 6, 5)), (4, 3, 6), {}),
+    (((4, 3, 5), (4, 6, 5), (4, 6, 5)), (3, 6), {}),
+    (((2, 3, 4, 3, 5), (2, 3, 4, 6, 5), (2, 3, 4, 6, 5)), (2, 1, 1, 3, 6), {}),
+    (((2, 3, 4, 3, 5), (2, 3, 4, 6, 5), (2, 3, 4, 6, 5)), (3, 4, 1, 6), {}),
+    (((2, 3, 4, 3, 5), (2, 3, 2, 6, 5), (2, 3, 2, 6, 5)), (1, 3, 4, 3, 6), {"enable_gqa": True}),
+    (((4, 0, 5), (4, 6, 5), (4, 6, 5)), None, {}),
+    (((2, 1, 4, 0, 5), (2, 1, 4, 6, 5), (2, 1, 4, 6, 5)), None, {}),
+    (((0, 5), (6, 5), (6, 5)), None, {}),
+], ids=str)  # fmt: skip
+def test_attention_with_any_number_of_axes(oracle, randn, dtype, shapes, mask, options):
+    arrays = [randn(*shape, dtype) for shape in shapes]
+    added = [] if mask is None else [randn(*mask, dtype)]
+    parts = []
+    for m, library in ((Tensor, F), (oracle.from_numpy, oracle.nn.functional)):
+        leaves = [m(a.copy()).requires_grad_() for a in arrays + added]
+        y = library.scaled_dot_product_attention(*leaves[:3], *leaves[3:], **options)
+        (y * y).sum().backward()
+        parts.append([y.detach().numpy(), *(x.grad.numpy() for x in leaves)])
+    for mine, theirs in zip(*parts):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4 if dtype == np.float32 else 1e-10, atol=1e-5)
+
+
+@pytest.mark.parametrize("mask", [(5, 1, 1, 3, 6), (2, 2, 3, 4, 3, 6), (2, 3, 6)])
+def test_a_mask_that_fits_no_scores_is_named(mask):
+    q, k = Tensor(np.ones((2, 3, 4, 3, 5))), Tensor(np.ones((2, 3, 4, 6, 5)))
+    with pytest.raises(ValueError, match="does not fit scores"):
+        F.scaled_dot_product_attention(q, k, k, attn_mask=np.ones(mask, bool))

@@ -1,6 +1,8 @@
 """From logits to one token: temperature, top-k, top-p, greedy."""
 
 import math
+import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tinygrad_tf.generate import probabilities, sample_token
+from tinygrad_tf.generate import generate, probabilities, sample_token
+from tinygrad_tf.models import Decoder, TransformerConfig
+
+CONFIG = TransformerConfig(vocab_size=5, block_size=8, n_layer=1, n_head=1, n_embd=4)
 
 
 class NoNumbers:
@@ -114,3 +119,31 @@ def test_a_token_without_probability_never_comes(logits, temperature, top_k, top
     assert p[logits.argmax()] > 0
     assert abs(p.sum() - 1) < 1e-9
     assert p[sample_token(logits, temperature, top_k, top_p, Fixed(number))] > 0
+
+
+@pytest.mark.parametrize("settings, error, words", [
+    ({"temperature": None}, TypeError, "temperature is a number, not None"),
+    ({"temperature": "1"}, TypeError, "temperature is a number, not '1' (str)"),
+    ({"temperature": math.nan}, ValueError, "temperature must be 0 (greedy) or a positive number, not nan"),
+    ({"top_k": 2.0}, TypeError, "top_k is a whole number, not 2.0 (float)"),
+    ({"top_k": "3"}, TypeError, "top_k is a whole number, not '3' (str)"),
+    ({"top_p": "0.5"}, TypeError, "top_p is a number, not '0.5' (str)"),
+    ({"generator": 3}, TypeError, "a generator is np.random.default_rng(seed), not 3 (int)"),
+])  # fmt: skip
+def test_settings_of_another_kind_are_named(settings, error, words):
+    for call in (partial(sample_token, np.zeros(2)), partial(generate, Decoder(CONFIG, np.random.default_rng(0)), [1, 2], 3)):
+        with pytest.raises(error, match=re.escape(words)):
+            call(**{"generator": np.random.default_rng(0), **settings})
+
+
+@pytest.mark.parametrize("n, error", [(2.5, TypeError), ("3", TypeError), (None, TypeError), (-1, ValueError)])
+def test_how_many_tokens_is_a_whole_number(n, error):
+    with pytest.raises(error, match="the number of new tokens, is a whole number"):
+        generate(Decoder(CONFIG, np.random.default_rng(0)), [1, 2], n, temperature=0)
+
+
+def test_probabilities_need_a_largest_logit():
+    assert probabilities(np.array([0.0, -math.inf])).tolist() == [1, 0]
+    for bad in ([], [math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf], [[0.0, 1.0]], 1.0):
+        with pytest.raises(ValueError, match="logits are one row of numbers, with a largest one"):
+            probabilities(np.array(bad))

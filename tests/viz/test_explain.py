@@ -45,7 +45,8 @@ Q, K, V = (RNG.normal(size=(2, 2, n, 3)) for n in (4, 5, 5))
 CASES = {  # op -> (inputs, settings)
     "add": ((X, Y), {}), "sub": ((X, Y), {}), "mul": ((X, Y), {}), "div": ((Y, X), {}), "neg": ((Y,), {}), "pow": ((X, Y), {}),
     "residual": ((X, Y), {}), "dropout": ((X,), {"keep": (Y > 0) * 2.0}), "exp": ((Y,), {}), "log": ((X,), {}),
-    "log1p": ((X,), {}),
+    "log1p": ((X,), {}), "log2": ((X,), {}), "log10": ((X,), {}), "expm1": ((Y,), {}), "logsigmoid": ((Y,), {}),
+    "remainder": ((Y, X), {}),
     "sqrt": ((X,), {}), "sin": ((Y,), {}), "cos": ((Y,), {}), "tanh": ((Y,), {}), "sigmoid": ((Y,), {}), "abs": ((Y,), {}),
     "relu": ((Y,), {}), "maximum": ((X, Y), {}), "minimum": ((X, Y), {}), "logsumexp": ((Y,), {"dim": -1, "keepdim": True}),
     "matmul": ((X, W.T), {}), "linear": ((X, W, BIAS), {}), "softmax": ((Y,), {"dim": -1}), "log_softmax": ((Y,), {"dim": -1}),
@@ -56,7 +57,7 @@ CASES = {  # op -> (inputs, settings)
 ONLY_WORDS = {  # what no formula says: read, not computed
     "clamp", "cast", "where", "sum", "amax", "cumsum", "prod", "reshape", "permute", "expand", "getitem", "diagonal", "clone",
     "unindex", "put", "cat", "embedding", "cross_entropy", "rotary", "split_heads",
-    "join_heads", "lstm", "replay",
+    "join_heads", "lstm", "replay", "erf",
 }  # fmt: skip
 
 
@@ -67,7 +68,8 @@ def softmax(x):
 
 FUNCTIONS = {
     "exp": np.exp, "ln": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sign": np.sign,
-    "softmax": softmax, "max": np.maximum, "min": np.minimum, "abs": np.abs, "T": lambda x: np.swapaxes(x, -1, -2),
+    "softmax": softmax, "floor": np.floor, "max": np.maximum, "min": np.minimum, "abs": np.abs,
+    "T": lambda x: np.swapaxes(x, -1, -2),
     "total": lambda x: x.sum(-1, keepdims=True), "rows": lambda x: x.sum(0), "mean": lambda x: x.mean(-1, keepdims=True),
     "var": lambda x: x.var(-1, keepdims=True),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "P": np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2),

@@ -94,8 +94,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     if not real("beta", beta, -math.inf):
         raise ValueError("softplus: beta divides, so it is not 0")
     x = input._floats("softplus") * beta
-    soft = (ops.maximum(x, 0.0) + ops.log1p(ops.exp(-ops.abs(x)))) / beta
-    return ops.where(input, soft, condition=(x > threshold).array)
+    return ops.where(input, -ops.logsigmoid(-x) / beta, condition=(x > threshold).array)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -271,8 +270,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                          f"{query.shape}, {key.shape}, {value.shape}, {dropout_p}")  # fmt: skip
     lead = query.shape[:-2]
     if query.ndim != 4:
-        query, key, value = (x.reshape(-1, 1 if x.ndim < 4 else x.shape[-3], *x.shape[-2:]) for x in (query, key, value))
-        attn_mask = _four_axes(attn_mask, len(lead))
+        attn_mask = _four_axes(attn_mask if attn_mask is None or hasattr(attn_mask, "ndim") else as_array(attn_mask), lead[:-1])
+        query, key, value = (_four_axes(x, x.shape[:-3]) for x in (query, key, value))
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise ValueError(f"{query.shape[1]} query heads on {key.shape[1]} key heads need enable_gqa=True")
     bias, mask = mask_or_bias(attn_mask, (*query.shape[:3], key.shape[2]))
@@ -287,11 +286,16 @@ def weight_dropout(p: float, generator: np.random.Generator | None) -> dict[str,
     return {"dropout": p, "seed": int(source(generator).integers(2**63))} if p else {}
 
 
-def _four_axes(mask: Any, lead: int) -> Any:
-    mask = mask if mask is None or hasattr(mask, "ndim") else as_array(mask)
-    if mask is None or mask.ndim < 3:
-        return mask
-    return mask.reshape(-1, *((1,) if lead < 2 else ()), *mask.shape[-3 if lead >= 2 else -2 :])
+def _four_axes(x: Any, batch: tuple[int, ...]) -> Any:
+    """(..., H, T, S) -> (B, H, T, S)   repeated to a batch of any number of axes; no batch and no head count as one"""
+    if x is None or x.ndim < 2:
+        return x
+    x = x.reshape((1,) * (3 - x.ndim) + x.shape)
+    if x.shape[:-3] not in ((), batch):
+        if len(x.shape) - 3 > len(batch) or any(n not in (1, m) for n, m in zip(x.shape[-4::-1], batch[::-1], strict=False)):
+            return x  # which fits no scores
+        x = ops.expand(x, shape=(*batch, *x.shape[-3:]))
+    return x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
 
 
 def mask_or_bias(mask: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], np.ndarray | None]:

@@ -236,7 +236,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Any, weight: Any = N
                                      pos_weight: Any = None) -> Tensor:
     """logits (...), targets between 0 and 1 (...) -> ()   -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x))
 
-    Written as (1 - t) x + ln(1 + e ** -x), which neither overflows nor loses digits. pos_weight multiplies the part of the
+    Written as (1 - t) x - ln sigmoid(x), which neither overflows nor loses digits. pos_weight multiplies the part of the
     positives, -t ln sigmoid(x); weight the whole.
     """
     check_reduction(reduction)
@@ -246,7 +246,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Any, weight: Any = N
     target = target._floats("binary_cross_entropy_with_logits: target") if isinstance(target, Tensor) else Tensor(target)
     if target.shape != input.shape:
         raise ValueError(f"{called()}targets of shape {target.shape} for logits of shape {input.shape}: shapes must be equal")
-    never = ops.maximum(-input, 0.0) + ops.log1p(ops.exp(-ops.abs(input)))  # -ln sigmoid(x)
+    never = -ops.logsigmoid(input)
     loss = (1 - target) * input + (never if pos_weight is None else never * ((pos_weight - 1) * target + 1))
     return reduced(loss if weight is None else loss * weight, reduction)
 

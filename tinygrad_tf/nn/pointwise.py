@@ -125,7 +125,7 @@ class ReLU6(Hardtanh):
 
 def logsigmoid(input: Tensor) -> Tensor:
     """(...) -> (...)   ln sigmoid(x), written so that nothing overflows"""
-    return ops.minimum(input, 0.0) - ops.log1p(ops.exp(-ops.abs(input)))
+    return ops.logsigmoid(input._floats("logsigmoid"))
 
 
 class LogSigmoid(Module):

@@ -17,7 +17,7 @@ class UnsupportedImport(NotImplementedError, ImportError):
 
 COMPLEX = "complex numbers are not here: write rotary positions with cos and sin, or take nn.Rotary of tinygrad_tf"
 GRAPHS = "there is no graph compiler or exporter here: the model runs as it is, viz.draw shows its graph"
-ATTENTION = "use torch.nn.functional.scaled_dot_product_attention, with a mask if needed; it never holds the T x T matrix"
+ATTENTION = "use torch.nn.functional.scaled_dot_product_attention, with a mask if needed; it works in blocks of queries"
 WHOLE = "tensors are float32 or float64 here: quantized models are not supported"
 SPARSE = "tensors are dense here"
 MATRICES = "numpy.linalg on x.detach().numpy() computes it, without a gradient"
