@@ -249,6 +249,8 @@ def main(arguments: list[str]) -> None:
             PAGE.write_text(page(numbers), encoding="utf-8")
             draw(numbers, FIGURE)
             print(f"{PAGE.name} and {FIGURE.name} are written anew")
+        case ["-h" | "--help"]:
+            print(__doc__)
         case _:
             print(f"error: benchmarks.parallel takes the word measure or none, not {' '.join(arguments)}", file=sys.stderr)
             sys.exit(2)

@@ -254,8 +254,9 @@ def _(mo, np, online_read, q_one):
 
     Blocks of queries are even simpler: a query's weights depend on no other query. The engine takes {BLOCK} queries at a time
     with the keys that they may see, so the weights in hand are complete and the softmax is the ordinary one. For backward it
-    keeps one number per query, the logarithm of the sum, and makes the weights again. FlashAttention (Dao et al. 2022) cuts
-    both ways, and so stays within the fast memory of a graphics processor.
+    keeps one number per query, the logarithm of the sum, and makes the weights again (it keeps those of 256 keys or fewer: to
+    make them again would cost more than they do). FlashAttention (Dao et al. 2022) cuts both ways, and so stays within the
+    fast memory of a graphics processor.
 
     Compare the engine's op with attention as it is written on paper, output and gradients. Making the weights a second time
     costs time; what is bought with it?

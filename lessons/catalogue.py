@@ -17,7 +17,6 @@ from types import ModuleType
 FOLDER = Path(__file__).parent
 EXERCISES = FOLDER / "exercises"
 GLOSSARY = FOLDER / "glossary.md"
-SYSTEMS = [f"S{number}" for number in range(1, 37)]
 
 
 @dataclass(frozen=True)

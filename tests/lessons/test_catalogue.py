@@ -20,9 +20,8 @@ def test_the_numbers_are_one_to_twenty_without_a_gap():
 
 def test_every_system_is_covered_by_a_lesson():
     covered = {system for lesson in ALL for system in lesson.systems}
-    assert covered == set(catalogue.SYSTEMS), (
-        f"by no lesson: {sorted(set(catalogue.SYSTEMS) - covered, key=lambda s: int(s[1:]))}"
-    )
+    systems = [f"S{number}" for number in range(1, 37)]
+    assert covered == set(systems), f"by no lesson: {[s for s in systems if s not in covered]}"
 
 
 @pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.name)

@@ -279,6 +279,37 @@ def test_memory_is_shared_no_longer_than_the_block():
     same([p.array for p in steps.parameters], before)
 
 
+def wider(model):
+    model.blocks[1].ffn_norm.eps = 0.5
+
+
+def hooked(model):
+    model.blocks[0].attn.register_forward_hook(lambda module, inputs, output: output * 0.5)
+
+
+def another_parameter(model):
+    model.lm_head.weight = Parameter(np.ones_like(model.lm_head.weight.array))
+
+
+def another_forward(model):
+    forward = model.blocks[1].ffn.forward
+    model.blocks[1].ffn.forward = lambda x: forward(x) * 2
+
+
+@pytest.mark.parametrize("change", [wider, hooked, another_parameter, another_forward])
+def test_a_model_changed_after_its_helpers_began_is_not_mixed_with_the_old_one(change):
+    steps, plain = Steps(), Steps()
+    with several(steps, 2):
+        steps.gradients()
+        steps.optimizer.zero_grad()
+        for model in (steps.model, plain.model):
+            change(model)
+        found, wanted = (add_gradients(each.model, each.x, each.y, 1) for each in (steps, plain))
+        assert found == pytest.approx(wanted, rel=1e-5)
+        for p, q in zip(steps.model.parameters(), plain.model.parameters(), strict=True):
+            np.testing.assert_allclose(p.grad.array, q.grad.array, rtol=1e-4, atol=1e-6)
+
+
 def test_changes_to_the_model_inside_the_block_count():
     steps, plain = Steps(dropout=0.5), Steps(dropout=0.5)
     weight, other = steps.model.lm_head.weight, plain.model.lm_head.weight
