@@ -250,7 +250,8 @@ def helped(model: Any, optimizer: Any, sequences: int, operations: float) -> Ite
     Inside, add_gradients(model, ...) divides each slice among threads, or among several processes if that pays
     (`threads.processes_for`) and the optimizer has all of the model's parameters; as many of either give the same bits. With
     processes the gradients of its parameters lie in the same memory in every step, and from a change to one of the model's
-    attributes on (a hook, a parameter, a setting) this process computes alone, which knows of it. One model at a time. Raises `helper.Lost` when a helper is killed.
+    attributes on (a hook, a parameter, a setting) this process computes alone, which knows of it. One model
+    at a time. Raises `helper.Lost` when a helper is killed.
     """
     held = {p for flat in optimizer.flats() for p in flat.params}
     whole = Team.at_work is None and held.issuperset(_trained(model))
