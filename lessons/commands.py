@@ -51,6 +51,8 @@ def lessons(
     chosen = None if number is None else catalogue.lesson(number)
     if edit and chosen is None:
         raise ValueError("--edit opens one lesson: name it, as in tinygrad-tf lessons 5 --edit")
+    if answers is not None:
+        places.folder(answers)
     try:
         import marimo  # noqa: F401
     except ImportError:

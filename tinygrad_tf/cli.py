@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import Parameter, signature
@@ -25,6 +26,7 @@ NARROW = 60  # columns of a terminal
 WAYS_OUT = {
     errno.ENOSPC: "; make room there, or name a folder on another disk",
     errno.ENOTDIR: "; a part of that path is a file",
+    errno.ENOENT: "; name a place that is there",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "; change its permissions, or name another place"),
 }
 
@@ -108,7 +110,7 @@ def train(
         raise RunError(error.in_options()) from None
     except MemoryError as error:
         raise RunError(f"out of memory ({error or 'for Python objects'}); --recompute needs less, and so does a new run with "
-                       "a smaller --batch-size (--grad-accum makes up for it), --block-size, --n-layer or --n-embd") from None
+                       "a smaller --batch-size, --grad-accum, --block-size, --n-layer or --n-embd") from None
 
 
 @app.command()
@@ -176,6 +178,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     try:
         signal.signal(signal.SIGINT, _interrupt_once)
+        warnings.showwarning = _warn
         for name in ("stdout", "stderr"):  # None where the caller closed it
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
@@ -191,6 +194,12 @@ def main() -> None:
         silence(sys.stdout)
     parallel.leave(status)
     sys.exit(status)
+
+
+def _warn(message: Warning | str, *where: Any) -> None:
+    """In one line, as an error is told; the line of the source says nothing to whoever runs a command."""
+    if sys.stderr is not None:
+        print(f"warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def _interrupt_once(signum: int, frame: Any) -> None:

@@ -185,7 +185,7 @@ def op(function: Callable | None = None, *, view: bool = False, alike: bool = Fa
             given = arrays
             if cls is not None and (mixed or (fractions and dtype.kind != "f") or dtype is FLOAT16):  # type: ignore[union-attr]
                 arrays = promote(args, arrays, alike)
-                given, dtype = arrays if view else [*map(_wide, arrays)], None
+                given, dtype = arrays if view else [*map(_wide, arrays)], None  # no dtype: `_as_asked` finds that of the value
             value, rule = function(*given, **settings)
         except (ValueError, IndexError, TypeError, OverflowError, AttributeError, RuntimeError) as error:
             raise describe(error, call, args, settings, state.scope) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -49,10 +49,16 @@ def estimate(run: Run, corpus: Corpus, ranks: One = ONE) -> float:
     return evaluate(run.model, (batch() for _ in range(c.eval_batches)), ranks)
 
 
-def evaluate_all(run: Run, corpus: Corpus, ranks: One = ONE) -> float:
-    """Held-out loss over the whole split."""
-    c = run.config
-    return evaluate(run.model, windows(corpus.val, c.block_size, c.batch_size, c.context_only), ranks)
+def evaluate_all(run: Run, corpus: Corpus, ranks: One = ONE, stop: Callable[[], bool] = lambda: False) -> float:
+    """Held-out loss over the whole split. Raises KeyboardInterrupt where `stop` says so before a batch."""
+
+    def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for batch in windows(corpus.val, run.config.block_size, run.config.batch_size, run.config.context_only):
+            if stop():
+                raise KeyboardInterrupt
+            yield batch
+
+    return evaluate(run.model, batches(), ranks)
 
 
 def write_sample(run: Run) -> str:

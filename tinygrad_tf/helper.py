@@ -92,7 +92,8 @@ class Helper:
             for number in signal.valid_signals():
                 if callable(signal.getsignal(number)):
                     signal.signal(number, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal reaches both; the other one decides
+            for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group they reach both; the other one decides
+                signal.signal(number, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, 0)

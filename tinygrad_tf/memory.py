@@ -8,6 +8,8 @@ are of 4 KiB: a core remembers where some 2,000 lie, 8 MiB in all, and has to lo
 from __future__ import annotations
 
 import ctypes
+import math
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +18,14 @@ MADV_HUGEPAGE = 14  # of madvise(2)
 LARGEST = 32 << 20  # bytes: glibc maps larger arrays by themselves, whatever the threshold
 ROOM = 1 << 30  # bytes of addresses that the heap gets at once; they take no memory before something is written there
 PAGE = 2 << 20
+
+
+def installed() -> float:
+    """Bytes of memory that this machine has; inf where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def keep_freed_memory() -> bool:

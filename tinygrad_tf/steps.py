@@ -109,10 +109,10 @@ class Loops:
         arrays = [p.array for p in parameters]
         if kernels.IN_USE != "numba" or sum(a.size for a in arrays) >= LARGE or not all(a.flags.carray for a in arrays):
             return None
-        try:
-            from .kernels import decoding
-        except (ImportError, RuntimeError, ValueError):  # numba cannot be used here: the first op that wanted it has said so
+        if kernels.lacking():
             return None
+        from .kernels import decoding
+
         return cls(model, decoding, parameters, arrays)
 
     def __init__(self, model: Any, loops: Any, parameters: list[Any], arrays: list[np.ndarray]):
@@ -147,7 +147,11 @@ class Loops:
             self.cached, self.caches = cached, np.array([*map(_address, cached)]).reshape(2, -1).T.copy()
             self.none = np.zeros(len(ids), np.int64)
         first = self.none if first is None else first
-        return self.loops.decode(self.table, self.numbers, self.caches, cached[0].shape, cos, sin, ids, first, at)
+        given = (self.table, self.numbers, self.caches, cached[0].shape, cos, sin, ids, first, at)
+        try:
+            return self.loops.decode(*given)
+        except Exception as error:
+            return kernels.again(error, self.loops.decode, given)
 
 
 def _layer(block: Any, loops: Any) -> tuple[list[Any], list[float]]:

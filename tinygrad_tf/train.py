@@ -21,7 +21,9 @@ from .data import NAMED, Corpus, get_batch, load_corpus
 from .evaluation import estimate, evaluate_all, write_sample
 from .gradients import add_gradients, helped, shares
 from .helper import Lost
-from .memory import keep_freed_memory
+from .memory import installed, keep_freed_memory
+from .models.ledger import count
+from .models_command import size
 from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine, warmup_linear
 from .parallel import ONE, One
@@ -38,6 +40,7 @@ CHANGEABLE = ("text", "steps", "recompute", "eval_every", "eval_batches", "eval_
               "sample_temperature", "checkpoint_every")
 
 LONGEST_CONFIG = 100_000  # characters
+OBJECTS = 1 << 14  # bytes of the Python objects of a block, at least
 SCHEDULES = {"cosine": warmup_cosine, "linear": warmup_linear}
 
 
@@ -90,23 +93,28 @@ def _due(step: int, every: int) -> bool:
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Inside, the first Ctrl-C only sets the event; the second one does what the first would have done outside."""
+    """Inside, the first Ctrl-C or SIGTERM only sets the event; the second does what the first would have done outside."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked  # signals are the main thread's business
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            if signal.getsignal(number) is ask:
+                signal.signal(number, handler)
 
     def ask(signum: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, before)  # first: a second signal may come while the event is being set
+        restore()  # first: a second signal may come while the event is being set
         asked.set()
 
-    signal.signal(signal.SIGINT, ask)
+    for number in before:
+        signal.signal(number, ask)
     try:
         yield asked
     finally:
-        if signal.getsignal(signal.SIGINT) is ask:
-            signal.signal(signal.SIGINT, before)
+        restore()
 
 
 # ------------------------------------------------------------------------------------------------ what surrounds it
@@ -129,6 +137,7 @@ def train(config: TrainConfig | None = None, folder: str | Path | None = None, d
     if config.init_from:
         config, model, vocabulary = learned(config)
     corpus = _corpus(config, vocabulary)
+    _refuse_too_large(config, len(corpus.vocabulary))
     run = Run.new(config, corpus.vocabulary, _sha256(corpus), corpus.start(), model)
     folder = Path(next_folder(config.preset) if folder is None else folder)
     refuse_if_taken(folder)
@@ -216,6 +225,17 @@ def _corpus(c: TrainConfig, vocabulary: Any) -> Corpus:
     return corpus
 
 
+def _refuse_too_large(c: TrainConfig, words: int) -> None:
+    """What no memory of this machine can hold is said at once; it would take minutes to find out."""
+    numbers, tokens = count(c.decoder(words)), c.batch_size * c.grad_accum * (c.block_size + 1)
+    model = 16 * numbers + OBJECTS * c.n_layer, f"a model of {numbers:,} parameters, their gradients and moments"
+    batch = 16 * tokens, f"the {tokens:,} tokens of a step and their targets"
+    for (needed, what), way in ((model, "--n-layer or --n-embd"), (batch, "--batch-size, --grad-accum or --block-size")):
+        if needed > installed():
+            raise RunError(f"{what} would take {size(needed)}, more than this machine's memory, {size(int(installed()))}; "
+                           f"a smaller {way} needs less")
+
+
 def _sha256(corpus: Corpus) -> str:
     total = hashlib.sha256(json.dumps(corpus.vocabulary.to_json()).encode())
     total.update(np.concatenate([corpus.train, corpus.val]).astype("<i8").tobytes())
@@ -224,7 +244,7 @@ def _sha256(corpus: Corpus) -> str:
 
 @contextmanager
 def _at_work(run: Run, ranks: One) -> Iterator[threading.Event]:
-    """What a rank trains in. The event is set by Ctrl-C."""
+    """What a rank trains in. The event is set by Ctrl-C or SIGTERM."""
     c = run.config
     keep_freed_memory()
     product = 2 * c.batch_size // ranks.size * c.block_size * c.n_embd * 4 * c.n_embd  # operations of a block's largest one
@@ -259,13 +279,16 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One
                 draw_curves(run.history, folder, c.preset, corpus.floor, unit)
                 raise ranks.end(BrokenPipeError() if display.closed else KeyboardInterrupt(
                     f"stopped after step {run.step}, which is saved; go on with: tinygrad-tf train --resume {typed(folder)}"))
-            _finish(run, corpus, folder, display, ranks)
+            _finish(run, corpus, folder, display, ranks, asked)
         if asked.is_set():
             raise ranks.end(KeyboardInterrupt(f"the run in {folder} was already at its end and is complete"))
     except Lost as error:
         raise RunError(f"{error}; the last checkpoint in {folder} is whole: go on with --resume {typed(folder)}") from None
     except BrokenPipeError:
         raise
+    except KeyboardInterrupt as error:
+        raise error if error.args else KeyboardInterrupt(
+            f"interrupted; the last checkpoint in {folder} is whole: go on with --resume {typed(folder)}") from None
     except OSError as error:  # of the files that are open here only one is written without a name for its errors
         raise RunError(f"{error.filename or folder / METRICS}: {error.strerror or error}; the last checkpoint is whole: "
                        f"go on from it with --resume {typed(folder)} once this is mended") from error
@@ -274,12 +297,19 @@ def _go_on(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One
     return run
 
 
-def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One) -> None:
-    """Evaluate on all held-out text, write a last sample, save, and draw. A finished run is only drawn again."""
+def _finish(run: Run, corpus: Corpus, folder: Path, display: Progress, ranks: One, asked: threading.Event) -> None:
+    """Evaluate on all held-out text, write a last sample, save, and draw. A finished run is only drawn again.
+
+    A process alone stops where it is asked to; several go on to the end, as none knows how far the others are.
+    """
     c = run.config
     if not _judged(run):
         run.save(folder)
-        loss = evaluate_all(run, corpus, ranks)
+        try:
+            loss = evaluate_all(run, corpus, ranks, asked.is_set if ranks.size == 1 else lambda: False)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped in the evaluation after step {run.step}, the last one, which is saved; the rest "
+                                    f"is done by: tinygrad-tf train --resume {typed(folder)}") from None
         run.history.append({"step": run.step, "final_val_loss": loss})
         run.sample = write_sample(run)
         run.save(folder)

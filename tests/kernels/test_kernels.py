@@ -348,3 +348,47 @@ def test_a_command_that_cannot_use_what_it_is_to_use_says_so_in_one_line(tmp_pat
     assert done.returncode == 2
     assert done.stderr.startswith("error: TINYGRAD_TF_KERNELS is numba, which cannot be used here (it finds no folder")
     assert done.stderr.count("\n") == 1
+
+
+GENERATION = """
+import numpy as np
+from tinygrad_tf.generate import generate
+from tinygrad_tf.models import Decoder, DecoderConfig
+model = Decoder(DecoderConfig(vocab_size=5, block_size=8, n_layer=1, n_head=1, n_embd=4), np.random.default_rng(0))
+print(*generate(model, [1, 2], 4, temperature=0))
+"""
+
+
+@needs_numba
+def test_damaged_files_of_what_is_compiled_are_made_anew(tmp_path):
+    """As a crash, or a disk that was full, leaves them."""
+    damage = [lambda data: b"", lambda data: b"garbage\n" * 9, lambda data: data[: len(data) // 2]]
+    there = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    wanted = run(GENERATION, **there)
+    assert (wanted.returncode, wanted.stderr) == (0, "")
+    for ending in ("nbi", "nbc"):
+        kept = sorted(tmp_path.rglob(f"*.{ending}"))
+        assert len(kept) > 5
+        for i, path in enumerate(kept):
+            path.write_bytes(damage[i % 3](path.read_bytes()))
+        for program in (GENERATION, PROGRAM):
+            result = run(program, **there)
+            assert (result.returncode, result.stderr) == (0, "")
+            assert result.stdout == wanted.stdout or program is PROGRAM
+
+
+@needs_numba
+def test_generation_without_room_for_what_is_compiled_goes_on(tmp_path):
+    result = run(NO_ROOM + GENERATION, NUMBA_CACHE_DIR=str(tmp_path))
+    assert (result.returncode, result.stdout) == (0, run(GENERATION).stdout)
+    assert result.stderr.count("what numba compiles cannot be kept (No space left on device)") == 1
+
+
+@needs_numba
+def test_numba_that_compiles_nothing_is_not_used():
+    result = run(PROGRAM + GENERATION, NUMBA_DISABLE_JIT="1")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("numba cannot be used here (NUMBA_DISABLE_JIT is set): ops go on in NumPy") == 1
+    assert result.stdout.splitlines()[-1] == run(GENERATION).stdout.strip()
+    forced = run(PROGRAM, NUMBA_DISABLE_JIT="1", TINYGRAD_TF_KERNELS="numba")
+    assert forced.stderr.splitlines()[-1].startswith("ImportError: TINYGRAD_TF_KERNELS is numba, which cannot be used here")

@@ -1,6 +1,7 @@
 """Who is let in to the served lessons: this machine, with the token, and no page of another place."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -23,7 +24,8 @@ def ask(path="/5/", query="show-code=true", kind="http", method="GET", host=f"12
     pairs = [("host", host), *((name.replace("_", "-"), value) for name, value in headers.items())]
     scope = {"type": kind, "path": path, "method": method, "query_string": query.encode("utf-8"),
              "headers": [(name.encode(), value.encode("utf-8")) for name, value in pairs]}  # fmt: skip
-    asyncio.run(Gate(inside, TOKEN, PORT)(scope, None, send))
+    with ThreadPoolExecutor(1) as other:  # in this thread a loop may run: that of a browser that another test uses
+        other.submit(asyncio.run, Gate(inside, TOKEN, PORT)(scope, None, send)).result()
     return sent, (reached or [None])[0]
 
 

@@ -243,10 +243,11 @@ def running(process, folder, lines):
     raise AssertionError(process.stderr.read())
 
 
-def test_ctrl_c_ends_after_a_whole_step(tmp_path, command, inside, options):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_after_a_whole_step(tmp_path, command, inside, options, number):
     with command("train", *options, "--steps", 100_000, "--checkpoint-every", 0, "--run", "run", start=True) as process:
         running(process, tmp_path / "run", 20)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     step = Run.load(tmp_path / "run" / CHECKPOINT).step
@@ -394,7 +395,9 @@ def test_numba_with_no_thread_is_no_reason_to_stop(trained, command):
     done = command("sample", "run", "--prompt", "the cat", "--tokens", 5, env=env)
     assert done.returncode == 0
     assert done.stdout == command("sample", "run", "--prompt", "the cat", "--tokens", 5).stdout
+    assert done.stderr.startswith("warning: numba cannot be used here (")
     assert "NUMBA_NUM_THREADS can be unset): ops go on in NumPy" in done.stderr
+    assert done.stderr.count("\n") == 1
     done = command("sample", "run", env={**env, "TINYGRAD_TF_KERNELS": "numba"})
     assert_refused(done, "TINYGRAD_TF_KERNELS is numba, which cannot be used here", "NUMBA_NUM_THREADS can be unset")
 

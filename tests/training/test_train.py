@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tinygrad_tf import checkpoint, helper, report, threads
+from tinygrad_tf import checkpoint, evaluation, helper, report, threads
 from tinygrad_tf import train as training
 from tinygrad_tf.data import IGNORE
 from tinygrad_tf.evaluation import evaluate
@@ -450,9 +450,48 @@ def test_a_second_ctrl_c_leaves_at_once(tmp_path, small):
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt) as stopped:
         train(small(), tmp_path / "run", Twice())
-    assert not str(stopped.value)
+    run = tmp_path / "run"
+    assert str(stopped.value) == f"interrupted; the last checkpoint in {run} is whole: go on with --resume {run}"
     assert signal.getsignal(signal.SIGINT) is handler
     assert Run.load(tmp_path / "run" / CHECKPOINT).step == 5
+
+
+@pytest.mark.usefixtures("listening")
+def test_ctrl_c_in_the_evaluation_at_the_end(tmp_path, small, monkeypatch):
+    run, seen = tmp_path / "run", []
+
+    def windows(*args):
+        for batch in real(*args):
+            seen.append(batch)
+            if len(seen) == 2:
+                signal.raise_signal(signal.SIGINT)
+            yield batch
+
+    real = evaluation.windows
+    monkeypatch.setattr(evaluation, "windows", windows)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        train(small(), run, QUIET())
+    assert str(stopped.value) == ("stopped in the evaluation after step 10, the last one, which is saved; the rest is done by: "
+                                  f"tinygrad-tf train --resume {run}")  # fmt: skip
+    assert len(seen) <= 2 + threads.count()
+    assert Run.load(run / CHECKPOINT).step == 10
+    monkeypatch.undo()
+    resumed = resume(run, QUIET())
+    straight = train(small(), tmp_path / "straight", QUIET())
+    assert resumed.history == straight.history
+    assert resumed.sample == straight.sample
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"n_layer": 10**7}, "parameters, their gradients and moments would take .* a smaller --n-layer or --n-embd needs less"),
+    ({"n_embd": 2**30, "n_head": 1}, "parameters, their gradients and moments would take"),
+    ({"grad_accum": 10**10}, "tokens of a step and their targets would take .* --grad-accum or --block-size needs less"),
+    ({"batch_size": 10**12}, "tokens of a step and their targets would take"),
+])  # fmt: skip
+def test_what_no_memory_can_hold_is_said_at_once(tmp_path, small, settings, words):
+    with pytest.raises(RunError, match=words):
+        train(small(**settings), tmp_path / "run", QUIET())
+    assert not (tmp_path / "run").exists()
 
 
 def test_in_another_thread_ctrl_c_is_left_alone(tmp_path, small):

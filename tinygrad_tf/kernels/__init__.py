@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,9 @@ except (ValueError, ImportError) as error:
 def lacking() -> str:
     """Why numba, which is in use, cannot work here; "" if it can. Said once, in a warning. ImportError if it was asked for."""
     try:
-        import_module(".loops", __name__)  # every kernel needs it
-        return ""
+        if _folder():
+            return ""
+        reason = "NUMBA_DISABLE_JIT is set"
     except ImportError as error:  # as for another NumPy
         reason = str(error)
     except RuntimeError as error:
@@ -83,12 +85,38 @@ def tell(message: str) -> None:
     warnings.warn(message, stacklevel=2)
 
 
-def unkept(kernel: Any, args: tuple) -> Any:
-    """Call a kernel where there is no room to keep what is compiled. Each call compiles one function more before it says so."""
-    for _ in range(DEEPEST):
-        with suppress(OSError):
-            return kernel(*args)
+def _folder() -> Path | None:
+    """Where numba keeps what it compiles of the kernels; None where it compiles nothing. Raises what `lacking` tells of."""
+    stats = getattr(import_module(".loops", __name__).exp, "stats", None)  # every kernel needs that file
+    return None if stats is None else Path(stats.cache_path)
+
+
+def again(error: Exception, kernel: Any, args: tuple) -> Any:
+    """What a kernel returns after all, that has raised this error: what is kept of it could not be written, or not be read.
+
+    A file that a crash left empty, or half of one, may raise anything: then all that is kept goes, once, and is compiled anew.
+    """
+    if isinstance(error, OSError):
+        tell(f"what numba compiles cannot be kept ({error.strerror or error}): every program compiles it again")
+        for _ in range(DEEPEST):  # each call compiles one function more before it says so
+            with suppress(OSError):
+                return kernel(*args)
+    elif not _forgotten():
+        raise error
     return kernel(*args)
+
+
+def _forgotten() -> bool:
+    """Whether something was kept of the kernels, which is removed. Once in a program: what fails again has another reason."""
+    global _trusted
+    folder, _trusted = _folder() if _trusted else None, False
+    kept = list(folder.glob("*.nb[ic]")) if folder else []
+    for path in kept:
+        path.unlink(missing_ok=True)
+    return bool(kept)
+
+
+_trusted = True  # what is kept
 
 
 def fast(function: Callable) -> Any:
@@ -114,11 +142,11 @@ def fast(function: Callable) -> Any:
         if args[-1].dtype is not FLOAT32:
             function(*args)
             return
+        kernel = found or choose()
         try:
-            overflow = (found or choose())(*args)
-        except OSError as error:
-            tell(f"what numba compiles cannot be kept ({error.strerror or error}): every program compiles it again")
-            overflow = unkept(found, args)
+            overflow = kernel(*args)
+        except Exception as error:
+            overflow = again(error, kernel, args)
         if overflow:
             np.square(LARGEST)  # tells of an overflow in the way that np.errstate asks for
 
