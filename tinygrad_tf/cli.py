@@ -178,7 +178,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     try:
         signal.signal(signal.SIGINT, _interrupt_once)
-        warnings.showwarning = _warn
+        warnings.showwarning = _warn  # type: ignore[assignment]
         for name in ("stdout", "stderr"):  # None where the caller closed it
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
