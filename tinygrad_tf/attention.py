@@ -222,18 +222,20 @@ def _hide(lowest, highest, w):
     keys, n = w.shape[-2:]
     if highest < keys - 1:
         first = max(highest + 1, 0)  # the first key that query 0 may not look at
-        w[..., first:, :] += _hidden(keys - first, n, highest + 1 - first, w.dtype, True)
+        rows = w[..., first:, :]
+        np.minimum(rows, _hidden(keys - first, n, highest + 1 - first, w.dtype, True), out=rows)
     if lowest > 1 - n:
         end = min(n - 1 + lowest, keys)  # from here on the last query may look, and so may all
-        w[..., :end, :] += _hidden(end, n, lowest, w.dtype, False)
+        rows = w[..., :end, :]
+        np.minimum(rows, _hidden(end, n, lowest, w.dtype, False), out=rows)
 
 
 @lru_cache(256)
 def _hidden(keys, queries, first, dtype, behind):
-    """(keys, queries)   what to add to scores, 0 or -inf: of query i, the keys from first + i on are hidden if `behind`, else
-    those before"""
+    """(keys, queries)   the most that scores may be, inf or -inf: of query i, the keys from first + i on are hidden if
+    `behind`, else those before"""
     before = np.tri(queries, keys, first - 1, dtype=bool)
-    return np.where(before if behind else ~before, dtype.type(0), dtype.type(-np.inf)).T.copy()
+    return np.where(before if behind else ~before, dtype.type(np.inf), dtype.type(-np.inf)).T.copy()
 
 
 def _part(full, place):

@@ -401,6 +401,11 @@ def mark_written(array: np.ndarray) -> None:
     _written[key] = (reference, _last_write, user_line())
 
 
+def last_write() -> int:
+    """When memory was last changed in place, by the clock of the tape."""
+    return _last_write
+
+
 def note_write(tensor: Traced, recorded: bool) -> None:
     """Note that this tensor was changed in place; `recorded`: by an op that is now its node."""
     mark_written(tensor.array)
@@ -417,7 +422,7 @@ def origin_of(tensor: Traced) -> weakref.ref[Node] | None:
     return getattr(shown, "origin", None) if node is None else weakref.ref(node)
 
 
-def written_since(node: Node, array: np.ndarray) -> str | None:
+def written_since(node: Any, array: np.ndarray) -> str | None:
     """The line that changed this memory in place after `node` was made; None if nothing did."""
     entry = _written.get(id(owner(array)))
     return entry[2] if entry is not None and entry[1] > node.serial else None

@@ -33,18 +33,28 @@ class Flat:
         self.moments = dict(zip(moments, rest, strict=True))
         self.views: list[Any] = [None] * len(params)
         self.adopt()
-        self.grads: list[Tensor] = []  # the parts of `whole.grad`, if gradients are to lie in a row too
+        self._release()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy, by pickle or deepcopy: its arrays are no views of one another; the next step brings them together again."""
+        vars(self).update(state, views=[None] * len(state["params"]))
+        self._release()
+
+    def _release(self) -> None:
+        """Let gradients lie where they like."""
         self.whole: Any = None
+        self.grads: list[Tensor] = []  # the parts of `whole.grad`, if gradients are to lie in a row too
+        self.places: list[np.ndarray] = []  # their arrays
 
     def adopted(self) -> bool:
         return all(map(is_, map(array_of, self.params), self.views))
 
     def adopt(self) -> None:
-        """Move parameters into the flat array: all at first, later those that somebody gave another array."""
+        """Move parameters into the flat array: all at first, later those that somebody gave another array of its dtype."""
         if self.adopted():
             return
         for i, (p, part) in enumerate(zip(self.params, self.parts, strict=True)):
-            if p.array is not self.views[i]:
+            if p.array is not self.views[i] and p.array.dtype == self.data.dtype:
                 self.data[part] = p.array.reshape(-1)
                 p.array = self.views[i] = self.data[part].reshape(p.shape)
 
@@ -61,12 +71,14 @@ class Flat:
         self.whole = Tensor(self.data)
         self.whole.grad = Tensor(row)
         self.grads = [Tensor(row[part].reshape(p.shape)) for p, part in zip(self.params, self.parts, strict=True)]
+        self.places = [*map(array_of, self.grads)]
 
     def spare(self) -> None:
         """Copy what lies in the row: somebody is about to write there."""
-        for p, grad in zip(self.params, self.grads, strict=True):
+        for p, grad, place in zip(self.params, self.grads, self.places, strict=True):
             if p.grad is grad:
                 p.grad = Tensor(grad.array.copy())
+            grad.array = place  # somebody may have given it another
 
     def add(self, gradients: dict[Tensor, np.ndarray]) -> None:
         """Add some parameters' gradients to what lies in the row."""
@@ -84,23 +96,30 @@ class Flat:
 
     def in_a_row(self) -> bool:
         """Whether the parameters' gradients are the parts of one row."""
-        return bool(self.grads) and all(map(is_, map(grad_of, self.params), self.grads))
+        return (
+            bool(self.grads)
+            and all(map(is_, map(grad_of, self.params), self.grads))
+            and all(map(is_, map(array_of, self.grads), self.places))
+        )
 
     def check(self) -> None:
         """Refuse a step that could not be taken whole."""
         if self.in_a_row() and self.adopted():
             return
-        dtype = self.data.dtype
+        self.check_dtype()
         for p in self.params:
             array, grad = p.array, p.grad
-            if array.dtype != dtype:
-                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {dtype}: make a new one")
             if grad is None:
                 continue
             if not isinstance(grad, Tensor):
                 raise TypeError(f"the gradient of a parameter of shape {p.shape} is a {type(grad).__name__}, and no tensor")
             if grad.array.shape != array.shape:
                 raise ValueError(f"a gradient of shape {p.grad.shape} for a parameter of shape {p.shape}")
+
+    def check_dtype(self) -> None:
+        for p in self.params:
+            if p.array.dtype != self.data.dtype:
+                raise ValueError(f"a parameter is {p.dtype} now, the optimizer was made for {self.data.dtype}: make a new one")
 
     def runs(self) -> Iterator[tuple[slice, int]]:
         """(part of the flat arrays, its step count, from 1) for all parameters that have a gradient.

@@ -357,6 +357,8 @@ def rotary(x, *, cos, sin, interleaved=False):
     Backward turns g by the opposite angle.
     """
 
+    cos, sin = np.asarray(cos, x.dtype), np.asarray(sin, x.dtype)
+
     def turned(x, sin):
         if not cos.shape == sin.shape == (x.shape[-2], x.shape[-1] // 2):
             raise ValueError(f"angles of shape {cos.shape} do not fit pairs of {x.shape}")

@@ -10,14 +10,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
 
 from .data import IGNORE
 from .dtypes import as_array
-from .engine import enable_grad, state
+from .engine import _serial, enable_grad, state, written_since
 from .generate import evaluating
 from .helper import Helper, shared
 from .higher import leaf_gradients
@@ -81,7 +81,8 @@ def _add(model: Any, x: np.ndarray, y: np.ndarray, number: int) -> float:
 
     losses, found, copies = zip(*on_threads(partial(_share, model), requests), strict=True)
     catch_up(copies[0])
-    in_parts(partial(_give, found), parameters, numbers=sum(p.numel() for p in parameters))
+    leaves = list(dict.fromkeys(chain.from_iterable(found)))
+    in_parts(partial(_give, found), leaves, numbers=sum(p.numel() for p in leaves))
     return sum(losses)
 
 
@@ -102,12 +103,10 @@ def _trained(model: Any) -> list[Tensor]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def _give(found: tuple[dict[Tensor, np.ndarray], ...], parameters: list[Tensor]) -> None:
-    """Add to each parameter's gradient what every share has for it."""
-    for p in parameters:
+def _give(found: tuple[dict[Tensor, np.ndarray], ...], leaves: list[Tensor]) -> None:
+    """Add to each leaf's gradient what every share has for it."""
+    for p in leaves:
         given = [gradients[p] for gradients in found if p in gradients]
-        if not given:
-            continue
         total = reduce(np.add, given) if len(given) > 1 else given[0].copy()  # in memory of its own: rules may share arrays
         if p.grad is None:
             p.grad = Tensor(total)
@@ -116,6 +115,24 @@ def _give(found: tuple[dict[Tensor, np.ndarray], ...], parameters: list[Tensor])
 
 
 # ------------------------------------------------------------------------------------------------ several processes
+
+
+class Known:
+    """A model as it was when its helpers began: they see the parameters of the optimizer change, and nothing else."""
+
+    def __init__(self, model: Any, shared: list[Tensor]):
+        self.like, self.parameters, self.serial = Likeness(model), list(model.parameters()), next(_serial)
+        self.taking = [p.requires_grad for p in self.parameters]
+        seen = {*shared}
+        self.others = [t for t in (*self.parameters, *model.buffers()) if t not in seen]
+        self.arrays = [t.array for t in self.others]
+
+    def holds(self) -> bool:
+        return (
+            self.like.holds()
+            and [p.requires_grad for p in self.parameters] == self.taking
+            and all(t.array is array and written_since(self, array) is None for t, array in zip(self.others, self.arrays))
+        )
 
 
 class Team:
@@ -128,7 +145,7 @@ class Team:
         self.parameters = [p for flat in self.flats for p in flat.params]
         self.drawn: dict[int, np.random.Generator] = {}  # by id, which is the same in a copied process
         self.rows, self.helpers = list[list[np.ndarray]](), list[Helper]()
-        self.like: Likeness | None = None  # the model as the helpers know it
+        self.known: Known | None = None  # the model as the helpers know it
         self.size = 1
         with suppress(OSError):  # there may be no room
             for flat in self.flats if size > 1 else []:
@@ -139,16 +156,17 @@ class Team:
             self.size = size
         if self.size == 1:
             self.close()
-        self.taking = self._taking()
 
     def start(self, x: np.ndarray, y: np.ndarray) -> None:
         """Make the helpers, or as many as there is room for: fewer do the same.
 
         Before, one sequence for nothing: the kernels that it loads are then in memory once, and not once in each process.
         """
+        for flat in self.flats:
+            flat.adopt()  # somebody may have given a parameter another array, which helpers would not see
         with suppress(Exception), evaluating(self.model), enable_grad():  # whoever has the whole batch meets its errors
             _share(self.model, (0, x[:1], y[:1], 1, False))
-        self.like = Likeness(self.model)
+        self.known = Known(self.model, self.parameters)
         with suppress(OSError):
             for rows in self.rows:
                 self.helpers.append(Helper(partial(self._help, rows)))
@@ -156,16 +174,15 @@ class Team:
         if self.size == 1:
             self.close()
 
-    def _taking(self) -> list[bool]:
-        return [p.requires_grad for p in self.parameters]
-
     @classmethod
     def of(cls, model: Any) -> Team | None:
         """The team that computes the gradients of this model, if one does, and the model is still as its helpers know it."""
         team = cls.at_work
         if team is None or team.model is not model or team.pid != os.getpid():
             return None
-        return team if team.taking == team._taking() and (team.like is None or team.like.holds()) else None
+        if team.known is None:
+            return team if {*team.parameters}.issuperset(_trained(model)) else None
+        return team if team.known.holds() else None
 
     def add(self, requests: list[Request]) -> float:
         """The loss of all requests; their gradients are added to the parameters'. The first one is answered here."""
@@ -181,7 +198,9 @@ class Team:
     def _add(self, requests: list[Request]) -> float:
         streams = {key: own.bit_generator.state for key, own in self.drawn.items()}
         for flat in self.flats:
-            flat.adopt()  # somebody may have given a parameter another array
+            if not flat.adopted():  # somebody has given a parameter another array
+                flat.check_dtype()
+                flat.adopt()
             flat.spare()
         asked = self.helpers[: len(requests) - 1]
         for helper, request in zip(asked, requests[1:]):

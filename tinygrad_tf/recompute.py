@@ -214,7 +214,7 @@ class _Run:
             raise RuntimeError(f"{self!r}: backward through what it computes, before it has returned. Call the function itself "
                                "or take that gradient outside of it")  # fmt: skip
         for array in (*held, *(array for _, array in self.leaves.values())):
-            line = written_since(self, array)  # type: ignore[arg-type]
+            line = written_since(self, array)
             if line is not None:
                 raise RuntimeError(f"{self!r} needs its inputs for its backward, and one was changed in place afterwards, at "
                                    f"{line}. Use the form that makes a new tensor, or change it after backward()")  # fmt: skip

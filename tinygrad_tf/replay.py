@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import fused, ops
-from .engine import FLOAT32, Node, Traced, _Switch, enable_grad, history, op, state, unbroadcast
+from .engine import FLOAT32, Node, Traced, _Switch, enable_grad, history, last_write, op, state, unbroadcast
 from .lines import PACKAGE
 
 LARGE = 1 << 18  # numbers in one value from which on arithmetic takes most of the time, and memory is freed earlier by the tape
@@ -92,32 +92,46 @@ class replaying(_Switch):
 
 
 def untouched(part: Any) -> bool:
-    """Whether this one module has no hook, and no other `forward` than its class has."""
-    return not {"_hooks", "forward"} & vars(part).keys()
+    """Whether this one module has no hook, and no other `forward` than its class came with."""
+    forward = _forward(type(part))
+    return not {"_hooks", "forward"} & vars(part).keys() and (forward is None or forward.__module__.startswith(PACKAGE))
 
 
 class Likeness:
-    """Every attribute of a module and its parts, to see later whether all are still the same objects."""
+    """Every attribute of a module and its parts, and what their classes compute, to see later whether all is the same still.
+
+    The module itself is not held: what is recorded of it must not keep it alive.
+    """
 
     def __init__(self, module: Any):
-        self.inside = [vars(part) for part in module.modules()]
+        parts = list(module.modules())
+        self.inside: list[dict] = [vars(part) for part in parts]
+        self.classes = [*map(type, parts)]
+        self.forwards = [*map(_forward, self.classes)]
         self.attributes = list(chain.from_iterable(map(dict.values, self.inside)))
 
     def holds(self) -> bool:
-        return sum(map(len, self.inside)) == len(self.attributes) and all(
-            map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes)
+        return (
+            sum(map(len, self.inside)) == len(self.attributes)
+            and all(map(is_, chain.from_iterable(map(dict.values, self.inside)), self.attributes))
+            and all(map(is_, map(_forward, self.classes), self.forwards))
         )
+
+
+def _forward(kind: type) -> Any:
+    """What modules of a class compute; a list of modules computes nothing."""
+    return getattr(kind, "forward", None)
 
 
 class Recorded:
     """What a module did with arrays of these shapes and dtypes, and what the module was then."""
 
-    def __init__(self, module: Any, given: tuple[np.ndarray, ...], y: Any):
-        parts = list(module.modules())
+    def __init__(self, module: Any, given: tuple[np.ndarray, ...], y: Any, wrote: bool):
         self.kinds, self.like = kinds(given), Likeness(module)
         self.weights: list[Any] = []
         self.program: tuple | None = None  # None: it may do something else at the next step
-        if y.node is not None and all(type(part).__module__.startswith(PACKAGE) and untouched(part) for part in parts):
+        ours = all(type(part).__module__.startswith(PACKAGE) and untouched(part) for part in module.modules())
+        if y.node is not None and ours and not wrote:
             self._read(history(y.node)[::-1], given)
 
     def _read(self, nodes: list[Node], given: tuple[np.ndarray, ...]) -> None:
@@ -186,7 +200,8 @@ def replayed(module: Any, run: Callable, *given: np.ndarray) -> Any:
     known = _recorded.get(module)
     if known is None or not known.holds(given):
         copies = tuple([array.copy() for array in given])  # the memory of each is its own, by which it is known again
+        before = last_write()
         y = run(*copies)
-        _recorded[module] = Recorded(module, copies, y)
+        _recorded[module] = Recorded(module, copies, y, last_write() != before)  # what is changed in place is no op
         return y
     return run(*given) if known.program is None else replay(*known.weights, program=known.program, given=given)

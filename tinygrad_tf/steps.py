@@ -41,7 +41,37 @@ def fit(model: Any, modules: list[Any], parameters: list[Any]) -> bool:
         and len({_turn(block.attn.positions) for block in model.blocks}) == 1
         and all(p.array.dtype is FLOAT32 for p in parameters)
         and None not in [getattr(module, "eps", 0.0) for module in modules]
+        and not any(getattr(module, "max_norm", None) is not None for module in modules)
+        and _in_proportion(model)
     )
+
+
+def _in_proportion(model: Any) -> bool:
+    """Whether every array has the shape that the other parts count on. The loops are told where arrays begin, and look at no
+    shape again: one that somebody has exchanged would have them read beyond its end.
+    """
+    (words, d), head, places = model.token_embedding.weight.shape, model.lm_head.weight.shape, model.position_embedding
+    heads = {(block.attn.n_head, block.attn.n_kv_head, block.attn.head_dim) for block in model.blocks}
+    if len(heads) != 1 or head[0] > words:
+        return False
+    n, groups, size = heads.pop()
+    if isinstance(places, nn.Embedding) and places.weight.shape != (max(model.config.block_size, len(places.weight)), d):
+        return False
+    shapes = [(model.norm, (d,)), (model.lm_head, (head[0], d))]
+    for block in model.blocks:
+        attn, ffn, hidden = block.attn, block.ffn, len(block.ffn.up.weight.array)
+        shapes += [(attn.q_proj, (n * size, d)), (attn.out_proj, (d, n * size))]
+        shapes += [(layer, (groups * size, d)) for layer in (attn.k_proj, attn.v_proj)]
+        shapes += [(layer, (hidden, d)) for layer in (ffn.up, ffn.gate)] + [(ffn.down, (d, hidden))]
+        shapes += [(getattr(block, name, None), (d,)) for name in ("attn_norm", "ffn_norm", "attn_scale", "ffn_scale")]
+    return all(_shaped(part, shape) for part, shape in shapes)
+
+
+def _shaped(part: Any, shape: tuple[int, ...]) -> bool:
+    """Whether the weight has this shape, and the bias that of one of its columns; what is not there has."""
+    return all(array is None or array.shape == wanted for array, wanted in zip(_affine(part), (shape, shape[:1])))
+
+
 
 
 def _plain(block: Any) -> bool:
@@ -51,7 +81,8 @@ def _plain(block: Any) -> bool:
         block.plan == PRE_NORM
         and attn.window is None
         and (places is None or type(places) is nn.Rotary)
-        and (norms == (None, None) or (norms[0].eps == norms[1].eps and norms[0].weight is norms[1].weight is None))
+        and (norms == (None, None) or (type(norms[0]) is type(norms[1]) is nn.RMSNorm and norms[0].eps == norms[1].eps
+                                       and norms[0].weight is norms[1].weight is None))
     )
 
 
@@ -90,7 +121,7 @@ class Steps:
         """first (B,): how much padding stands on the left of each text."""
         layers, at = cache.layers, cache.length
         if not at:  # later ones have been chosen among the logits
-            check_ids(ids, self.model.config.vocab_size)
+            check_ids(ids, len(self.model.token_embedding.weight.array))
         if self.loops is not None and len(ids) <= MANY:
             logits = self.loops(layers, ids, first, at)
         else:

@@ -313,3 +313,50 @@ def test_without_a_numba_that_can_be_loaded_numpy_goes_on(monkeypatch):
     monkeypatch.setattr(kernels, "IN_USE", "numba")
     monkeypatch.setattr(kernels, "lacking", lambda: "another NumPy")
     assert Steps.of(made()).loops is None
+
+
+def exchanged(model, change):
+    block = model.blocks[1]
+    rng = np.random.default_rng(3)
+    weight = lambda *shape: nn.Parameter(rng.standard_normal(shape).astype(np.float32))
+    match change:
+        case "fewer key heads in one block":
+            block.attn = nn.MultiHeadAttention(32, 4, 1, generator=rng)
+        case "a norm of the queries alone":
+            block.attn.q_norm = nn.RMSNorm(8, elementwise_affine=False)
+        case "a LayerNorm of the keys":
+            for each in model.blocks:
+                each.attn.q_norm = nn.RMSNorm(8, elementwise_affine=False)
+                each.attn.k_norm = nn.LayerNorm(8, elementwise_affine=False)
+        case "a largest norm":
+            model.token_embedding.max_norm = 0.05
+        case "more words":
+            model.token_embedding.weight, model.lm_head.weight = weight(40, 32), weight(40, 32)
+        case "another width inside":
+            block.ffn.up.weight, block.ffn.down.weight = weight(48, 32), weight(32, 48)
+            block.ffn.up.bias = block.ffn.down.bias = None
+        case "a patched class":
+            return lambda self, x: self.down(self.up(x).relu()) * 2
+    return None
+
+
+@pytest.mark.parametrize("change", ["fewer key heads in one block", "a norm of the queries alone", "a LayerNorm of the keys",
+                                    "a largest norm", "more words", "another width inside", "a patched class"])  # fmt: skip
+def test_an_exchanged_part_counts_in_generation(which, change, monkeypatch):
+    model = made(n_embd=32, n_head=4, tied=False)
+    forward = exchanged(model, change)
+    if forward is not None:
+        monkeypatch.setattr(nn.FeedForward, "forward", forward)
+    prompt = [1, 2, 33] if change == "more words" else [1, 2, 3]
+    found, wanted = (list(map(int, generate(model, prompt, 8, temperature=0, cache=cache))) for cache in (True, False))
+    assert found == wanted
+
+
+@pytest.mark.parametrize("change", ["more answers than words", "fewer places", "fewer words"])
+def test_arrays_that_do_not_fit_are_never_read_beyond_their_ends(which, change):
+    model = made(n_embd=32, n_head=4, tied=False, positions="learned")
+    part, rows = {"more answers than words": (model.lm_head, 400), "fewer places": (model.position_embedding, 4),
+                  "fewer words": (model.token_embedding, 5)}[change]  # fmt: skip
+    part.weight = nn.Parameter(np.random.default_rng(0).standard_normal((rows, 32)).astype(np.float32))
+    with pytest.raises((IndexError, ValueError)):
+        list(generate(model, [1, 2, 9], 9, temperature=0))

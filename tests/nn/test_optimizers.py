@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -270,3 +271,23 @@ def test_frozen_parameters_may_be_among_the_others_and_stay():
     assert layer.bias.grad is not None
     with pytest.raises(ValueError, match="not what ops have computed"):
         optim.AdamW([layer.bias * 2])
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["copy", "pickle"])
+def test_a_copy_of_a_model_and_its_optimizer_goes_on_alike(duplicate):
+    layer = nn.Linear(3, 2)
+    optimizer = optim.AdamW(layer.parameters(), lr=0.1)
+
+    def step(layer, optimizer):
+        optimizer.zero_grad()
+        layer(Tensor(np.ones((1, 3), np.float32))).square().sum().backward()
+        optimizer.step()
+
+    step(layer, optimizer)
+    twins = duplicate((layer, optimizer))
+    for _ in range(2):
+        step(layer, optimizer)
+        step(*twins)
+    for p, q in zip(layer.parameters(), twins[0].parameters(), strict=True):
+        np.testing.assert_allclose(p.array, q.array, rtol=1e-5)
+        assert not np.shares_memory(p.array, q.array)

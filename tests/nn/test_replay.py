@@ -293,3 +293,26 @@ def test_nothing_is_kept_of_a_step_nor_of_a_model():
     del model
     gc.collect()
     assert block() is None
+
+
+def test_rows_brought_to_a_largest_norm_are_so_at_every_step():
+    models = built(), built()
+    for model in models:
+        model.token_embedding.weight.array[...] *= 100
+        model.token_embedding.max_norm = 0.5
+    for seed in range(4):
+        ids = np.random.default_rng(seed).integers(0, 23, (2, 1, 4))
+        with replaying():
+            found = models[0].loss(*ids).item()
+        assert found == models[1].loss(*ids).item()
+
+
+def test_another_forward_of_a_class_counts(monkeypatch):
+    model, plain = built(), built()
+    with replaying():
+        trained(model)
+        plain.load_state_dict(model.state_dict())
+        real = nn.FeedForward.forward
+        monkeypatch.setattr(nn.FeedForward, "forward", lambda self, x: real(self, x) * 0.5)
+        for _ in range(3):
+            assert model.loss(IDS[0], IDS[0]).item() == pytest.approx(plain.loss(IDS[0], IDS[0]).item(), rel=1e-6)

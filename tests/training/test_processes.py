@@ -44,6 +44,13 @@ class Steps:
         loss = add_gradients(self.model, self.x, self.y, slices)
         return [np.array(loss), *(p.grad.array.copy() for p in self.parameters)]
 
+    def gradients_of_some(self):
+        loss = add_gradients(self.model, self.x, self.y, 1)
+        found = [np.array(loss), *(p.grad.array.copy() for p in self.parameters if p.grad is not None)]
+        for p in self.parameters:
+            p.grad = None
+        return found
+
     def step(self):
         found = self.gradients()
         clip_grad_norm_(self.optimizer.rows(), 0.5)
@@ -308,6 +315,74 @@ def test_a_model_changed_after_its_helpers_began_is_not_mixed_with_the_old_one(c
         assert found == pytest.approx(wanted, rel=1e-5)
         for p, q in zip(steps.model.parameters(), plain.model.parameters(), strict=True):
             np.testing.assert_allclose(p.grad.array, q.grad.array, rtol=1e-4, atol=1e-6)
+
+
+def frozen(steps):
+    """Its table of positions is of no concern to the optimizer."""
+    weight = steps.model.position_embedding.weight
+    weight.requires_grad_(False)
+    steps.optimizer = AdamW([p for p in steps.parameters if p is not weight], lr=0.01)
+    return weight
+
+
+@pytest.mark.parametrize("change", [
+    lambda w: w.detach().mul_(30), lambda w: setattr(w, "data", w.data * 30), lambda w: w.requires_grad_(True),
+])  # fmt: skip
+def test_what_the_optimizer_does_not_have_may_change_too(change):
+    steps, plain = Steps(), Steps()
+    weights = [frozen(each) for each in (steps, plain)]
+    with several(steps, 2):
+        steps.gradients_of_some()
+        for weight in weights:
+            change(weight)
+        same(steps.gradients_of_some(), plain.gradients_of_some())
+        assert (weights[0].grad is None) == (weights[1].grad is None)
+
+
+def test_a_parameter_given_another_array_before_the_first_step_is_seen_by_all():
+    steps, plain = Steps(), Steps()
+    with several(steps, 2):
+        for each in (steps, plain):
+            each.model.lm_head.weight.data = each.model.lm_head.weight.data * 3
+        for _ in range(3):
+            for a, b in zip(steps.step(), plain.step(), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_a_gradient_given_another_array_is_the_one_that_is_stepped_with():
+    steps, plain = Steps(), Steps()
+    with several(steps, 2):
+        for each in (steps, plain, steps, plain):
+            each.gradients()
+            for p in each.parameters:
+                p.grad.data = p.grad.data * 0
+            assert clip_grad_norm_(each.optimizer.rows(), 1.0) == 0
+            each.optimizer.step()
+            each.optimizer.zero_grad()
+        for p, q in zip(steps.parameters, plain.parameters, strict=True):
+            np.testing.assert_allclose(p.array, q.array, atol=1e-6)
+        for a, b in zip(steps.gradients(), plain.gradients(), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_another_dtype_inside_the_block_is_refused():
+    steps = Steps()
+    with several(steps, 2):
+        steps.step()
+        steps.model.double()
+        with pytest.raises(ValueError, match="a parameter is float64 now, the optimizer was made for float32"):
+            steps.gradients()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_leaves_beside_the_model_get_their_gradients_on_threads(count):
+    steps = Steps()
+    beside = Tensor(np.ones(20, np.float32), requires_grad=True)
+    forward = steps.model.norm.forward
+    steps.model.norm.forward = lambda x: forward(x) * beside
+    with on(count):
+        add_gradients(steps.model, steps.x, steps.y, 1)
+    assert beside.grad.shape == (20,)
 
 
 def test_changes_to_the_model_inside_the_block_count():
