@@ -106,7 +106,7 @@ class Likeness:
     def __init__(self, module: Any):
         parts = list(module.modules())
         self.inside: list[dict] = [vars(part) for part in parts]
-        self.classes = [*map(type, parts)]
+        self.classes = list(dict.fromkeys(map(type, parts)))
         self.forwards = [*map(_forward, self.classes)]
         self.attributes = list(chain.from_iterable(map(dict.values, self.inside)))
 

@@ -392,3 +392,18 @@ def test_numba_that_compiles_nothing_is_not_used():
     assert result.stdout.splitlines()[-1] == run(GENERATION).stdout.strip()
     forced = run(PROGRAM, NUMBA_DISABLE_JIT="1", TINYGRAD_TF_KERNELS="numba")
     assert forced.stderr.splitlines()[-1].startswith("ImportError: TINYGRAD_TF_KERNELS is numba, which cannot be used here")
+
+
+@needs_numba
+@pytest.mark.parametrize("row", [[1e20, 1, -2], [np.inf, 1, 2], [1e20, 1e20, 1e20], [np.nan, 1, 2]], ids=str)
+@pytest.mark.parametrize("name", ["rms_norm_value", "layer_norm_value"])
+def test_norms_of_huge_numbers_are_those_of_numpy(row, name):
+    call, x = kernels.marked[f"fused.{name}"], np.array([row, [1, 2, 3]], np.float32)
+    found = []
+    with np.errstate(all="ignore"):
+        for function in (call.numpy, call.kernel()):
+            n, r, y = np.empty_like(x), np.empty((2, 1), np.float32), np.empty_like(x)
+            function(1e-6, np.ones(3, np.float32), *([None] if name.startswith("layer") else []), x, n, r, y)
+            found.append((n, r, y))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)

@@ -18,7 +18,7 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from .activations import CUBE, LIMIT, SCALE
-from .loops import ONE, ZERO, F, exp, kernel, normal_below, number, sigmoid
+from .loops import ONE, ZERO, F, exp, inverse_root, kernel, normal_below, number, sigmoid
 
 NONE, LAYER, RMS = range(3)  # norms
 RELU, RELU2, GELU, GELU_TANH, SILU, SWIGLU, GEGLU = range(7)
@@ -160,7 +160,7 @@ def norm(kind, eps, gain, shift, x, y):
             square = ZERO
             for i in range(d):
                 square += (row[i] - mean) * (row[i] - mean)
-            scale = ONE / np.sqrt(square / F(d) + F(eps))
+            scale = inverse_root(square / F(d) + F(eps))
         for i in range(d):
             out[i] = (row[i] - mean) * scale
         if gain.size:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loops import ONE, ZERO, F, exp, kernel
+from .loops import ONE, ZERO, F, exp, inverse_root, kernel
 
 TOO_LARGE, NONE = F(np.inf), F(-np.inf)
 
@@ -64,7 +64,7 @@ def layer_norm_value(eps, gain, shift, x, n, r, y):
             n[i, j] -= left
             square += n[i, j] * n[i, j]
         overflow |= square == TOO_LARGE
-        scale = ONE / np.sqrt(square * share + F(eps))
+        scale = inverse_root(square * share + F(eps))
         r[i, 0] = scale
         for j in range(d):
             n[i, j] *= scale
@@ -104,7 +104,7 @@ def rms_norm_value(eps, gain, x, n, r, y):
         for j in range(d):
             square += x[i, j] * x[i, j]
         overflow |= square == TOO_LARGE
-        scale = ONE / np.sqrt(square * share + F(eps))
+        scale = inverse_root(square * share + F(eps))
         r[i, 0] = scale
         for j in range(d):
             n[i, j] = x[i, j] * scale

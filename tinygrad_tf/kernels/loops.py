@@ -48,6 +48,12 @@ def sigmoid(x):
     return ONE / (ONE + exp(-x))
 
 
+@number
+def inverse_root(x):
+    """1 / sqrt(x), and 0 of infinity; under the flags of `kernel` that may be NaN"""
+    return ONE / np.sqrt(x)
+
+
 M0, M1, M2, M3, M4, M5 = (F(DENSITY * c) for c in MILLS)
 STRETCH, TOP, FAR = F(1 / SCALE), F(DENSITY), F(1e4)
 
