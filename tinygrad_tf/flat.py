@@ -46,6 +46,19 @@ class Flat:
         self.grads: list[Tensor] = []  # the parts of `whole.grad`, if gradients are to lie in a row too
         self.places: list[np.ndarray] = []  # their arrays
 
+    def of(self, params: list[Tensor]) -> bool:
+        """Whether these are the parameters, in this order."""
+        return len(params) == len(self.params) and all(map(is_, params, self.params))
+
+    def inherit(self, other: Flat) -> None:
+        """Take over the moments and the step counts of the parameters that the other one has too."""
+        places = {p: i for i, p in enumerate(other.params)}
+        for i, p in enumerate(self.params):
+            if (j := places.get(p)) is not None:
+                self.steps[i] = other.steps[j]
+                for name, moment in self.moments.items():
+                    moment[self.parts[i]] = other.moments[name][other.parts[j]]
+
     def adopted(self) -> bool:
         return all(map(is_, map(array_of, self.params), self.views))
 

@@ -88,10 +88,19 @@ class Optimizer:
                 raise ValueError(f"a parameter of shape {p.shape} is listed twice: it would be stepped twice")
             known.add(id(p))
         self.param_groups.append({**self.defaults, **group, "params": params})
-        self._flat.append(Flat(params, self.moments) if params else None)
-        if params and (start := self.first(self.param_groups[-1])):
-            for moment in self._flat[-1].moments.values():  # type: ignore[union-attr]
+        self._flat.append(self._gathered(self.param_groups[-1]))
+
+    def _gathered(self, group: dict[str, Any], before: Flat | None = None) -> Flat | None:
+        """The flat arrays of a group, with the state that its parameters had before."""
+        if not group["params"]:
+            return None
+        flat, start = Flat(list(group["params"]), self.moments), self.first(group)
+        if start:
+            for moment in flat.moments.values():
                 moment[...] = start
+        if before is not None:
+            flat.inherit(before)
+        return flat
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for group in self.param_groups:
@@ -102,7 +111,11 @@ class Optimizer:
                     p.grad.array[...] = 0
 
     def flats(self) -> list[Flat]:
-        """The arrays of all groups that have parameters."""
+        """The arrays of all groups that have parameters; made anew where somebody has changed a group's list of them."""
+        for i, (group, flat) in enumerate(zip(self.param_groups, self._flat, strict=True)):
+            if not group["params"] if flat is None else flat.of(group["params"]):
+                continue
+            self._flat[i] = self._gathered(group, flat)
         return [flat for flat in self._flat if flat is not None]
 
     def rows(self) -> list[Tensor]:
@@ -135,6 +148,7 @@ class Optimizer:
 
     def _checked(self) -> list[tuple[dict[str, Any], Flat]]:
         """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
+        self.flats()
         pairs = [(group, flat) for group, flat in zip(self.param_groups, self._flat, strict=True) if flat is not None]
         for _, flat in pairs:
             flat.check()
@@ -183,6 +197,7 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: {"step", moments ...}}, "param_groups": [...]}, in PyTorch's layout; tensors share memory."""
         state, groups, index = {}, [], 0
+        self.flats()
         for group, flat in zip(self.param_groups, self._flat, strict=True):
             numbers = range(index, index + len(group["params"]))
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(numbers)})

@@ -291,3 +291,32 @@ def test_a_copy_of_a_model_and_its_optimizer_goes_on_alike(duplicate):
     for p, q in zip(layer.parameters(), twins[0].parameters(), strict=True):
         np.testing.assert_allclose(p.array, q.array, rtol=1e-5)
         assert not np.shares_memory(p.array, q.array)
+
+
+@pytest.mark.parametrize("change", ["append", "pop", "replace", "empty"])
+def test_a_groups_list_of_parameters_may_change(oracle, change):
+    """As whoever thaws a model layer by layer does."""
+    found = []
+    ours, theirs = lambda a: nn.Parameter(a.copy()), lambda a: oracle.nn.Parameter(oracle.tensor(a))
+    for library, kind in ((optim, ours), (oracle.optim, theirs)):
+        params = [kind(np.full(3, i + 1.0, np.float32)) for i in range(4)]
+        optimizer = library.Adam(params[:2], lr=0.1)
+        for step in range(6):
+            if step == 3:
+                group = optimizer.param_groups[0]
+                match change:
+                    case "append":
+                        group["params"].append(params[2])
+                    case "pop":
+                        group["params"].pop()
+                    case "replace":
+                        group["params"] = [params[3], params[1]]
+                    case "empty":
+                        group["params"] = []
+                        optimizer.add_param_group({"params": [params[2]]})
+            optimizer.zero_grad()
+            sum((p * p).sum() * (step + i) for i, p in enumerate(params)).backward()
+            optimizer.step()
+        found.append([p.detach().numpy() for p in params])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
