@@ -23,7 +23,6 @@ from .gradients import add_gradients, helped, shares
 from .helper import Lost
 from .memory import installed, keep_freed_memory
 from .models.ledger import count
-from .models_command import size
 from .nn.utils import clip_grad_norm_
 from .optim import warmup_cosine, warmup_linear
 from .parallel import ONE, One
@@ -232,8 +231,8 @@ def _refuse_too_large(c: TrainConfig, words: int) -> None:
     batch = 16 * tokens, f"the {tokens:,} tokens of a step and their targets"
     for (needed, what), way in ((model, "--n-layer or --n-embd"), (batch, "--batch-size, --grad-accum or --block-size")):
         if needed > installed():
-            raise RunError(f"{what} would take {size(needed)}, more than this machine's memory, {size(int(installed()))}; "
-                           f"a smaller {way} needs less")
+            raise RunError(f"{what} would take {needed / 1e9:,.1f} GB, more than this machine's memory, "
+                           f"{installed() / 1e9:,.1f} GB; a smaller {way} needs less")
 
 
 def _sha256(corpus: Corpus) -> str:
