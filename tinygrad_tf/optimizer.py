@@ -49,8 +49,8 @@ class Optimizer:
     one whose grad is zero still decays and moves by its momentum. `zero_grad()` sets None by default. A step in which no
     parameter has a gradient warns: an optimizer knows the parameters of the model it was made for, not those of the next.
 
-    The parameters move into memory of the optimizer's when it is made (`flat.py`): what was taken of them before, as `p.data`, a
-    `state_dict()` or memory that two of them shared, shows the numbers of that time from then on.
+    The parameters move into memory of the optimizer's when it is made (`flat.py`): what was taken of them before, as `p.data`,
+    a `state_dict()` or memory that two of them shared, shows the numbers of that time from then on.
     """
 
     moments: tuple[str, ...] = ()
