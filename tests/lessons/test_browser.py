@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
 import pytest
@@ -135,8 +135,15 @@ def test_a_check_in_the_page_is_seen_in_the_index_which_knows_where_the_reader_w
     (served[1] / "mine" / lesson.path.name).write_bytes(lesson.solution.read_bytes())
     page = opened(f"{lesson.number}/")
     whole(page)
-    page.get_by_role("button", name="Check my answers").click()
-    page.locator(".lesson-exercises li.passes").nth(len(lesson.exercises) - 1).wait_for()
+    from playwright.sync_api import TimeoutError
+
+    last = page.locator(".lesson-exercises li.passes").nth(len(lesson.exercises) - 1)
+    for patience in (45_000, 90_000):  # on a busy machine an exercise may be stopped for want of time
+        page.get_by_role("button", name="Check my answers").click()
+        with suppress(TimeoutError):
+            last.wait_for(timeout=patience)
+            break
+    assert last.is_visible(), page.locator(".lesson-exercises").inner_text()
     assert progress.last() == lesson.number and set(progress.kept(lesson)) == set(lesson.exercises)
     page.get_by_role("link", name="All lessons").click()
     page.locator(".on", has_text=f"Go on with {lesson.number} · {lesson.title}").wait_for()
