@@ -234,7 +234,7 @@ def _(L, Tensor, mo, moved, number):
     The two shares of a: {number(_e)} from `e * a`, and {number(_a - _e)} by way of `a * b`.{_found}
 
     <details><summary>The place</summary>The shares are e = a · b + c and a · b. For a = 2 and c = 10 that is 2b + 10 and 2b:
-    together 4b + 10, which is 0 at b = {number(-10 / 4)}. There L is at its lowest, as far as a is concerned.</details>
+    together 4b + 10, which is 0 at b = {number(-10 / 4)}. There L is at its highest, as far as a is concerned.</details>
     """)
     return
 

@@ -57,7 +57,7 @@ def check(lesson: Lesson, file: Path, limit: float = LIMIT) -> Iterator[Result]:
     for result in judged(lesson, file, source, limit):
         if result.passed and result.name in texts:
             passed[result.name] = texts[result.name]
-        elif result.written:
+        elif result.written and not result.passed:
             failed.append(result.name)
         yield result
     progress.record(lesson, passed, failed, source.decode("utf-8", "replace"))

@@ -80,7 +80,8 @@ def _difference(a: Any, b: Any, tolerance: float, where: str, depth: int = 0) ->
             return f"{_shape(b)} expected{at}, yours is {_shape(a)}"
         kinds = ["f" if array.dtype.kind in "iuf" else array.dtype.kind for array in (a, b)]
         if kinds[0] != kinds[1]:
-            return f"{KINDS[kinds[1]]} expected{at}, yours gives {KINDS[kinds[0]]}"
+            wanted, given = (KINDS.get(kind, "an array of objects") for kind in reversed(kinds))
+            return f"{wanted} expected{at}, yours gives {given}"
         if tolerance == np.inf:  # only the form is asked for
             return ""
         if kinds[0] in "bU":

@@ -9,6 +9,7 @@ argument; a property that does not hold; the first difference.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -74,8 +75,11 @@ class Outcome:
 
 def judge(exercise: Exercise, function: Callable[..., Any], reference: Callable[..., Any]) -> Verdict:
     """Compare an answer with the reference on every case."""
-    verdict = _judge(exercise, function, reference, exercise.wrong, -exercise.long or None)
-    return _judge(exercise, function, reference, (), None) if exercise.long and verdict.passed else verdict
+    try:
+        verdict = _judge(exercise, function, reference, exercise.wrong, -exercise.long or None)
+        return _judge(exercise, function, reference, (), None) if exercise.long and verdict.passed else verdict
+    except RecursionError:
+        return Verdict(False, "what yours returns, or leaves in its arguments, contains itself")
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any], reference: Callable[..., Any], known: Sequence[Wrong],
@@ -136,7 +140,7 @@ def _judge(exercise: Exercise, function: Callable[..., Any], reference: Callable
 def fresh(exercise: Exercise) -> list[tuple]:
     """The cases, made anew: nothing that an answer did to its arguments is left in them."""
     manual_seed(0)
-    return exercise.cases(np.random.default_rng([*exercise.name.encode()]))
+    return copy.deepcopy(exercise.cases(np.random.default_rng([*exercise.name.encode()])))
 
 
 def outcomes(exercise: Exercise, function: Callable[..., Any], end: int | None = None) -> list[Outcome]:

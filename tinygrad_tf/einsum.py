@@ -61,11 +61,13 @@ def _letters(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
 def _sizes(equation: str, inputs: list[str], tensors: list[Tensor]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for x, letters in zip(tensors, inputs, strict=True):
+        own: dict[str, int] = {}  # on a diagonal nothing is broadcast
         for c, n in zip(letters, x.shape, strict=True):
-            if sizes.setdefault(c, n) != n:
-                if 1 not in (sizes[c], n):
-                    raise ValueError(f"einsum: in {equation!r} the letter {c!r} has sizes {sizes[c]} and {n}")
-                sizes[c] = max(sizes[c], n)
+            before = own.setdefault(c, n) if c in own else sizes.setdefault(c, n)
+            if before != n and (c in own or 1 not in (before, n)):
+                raise ValueError(f"einsum: in {equation!r} the letter {c!r} has sizes {before} and {n}")
+            own[c] = n
+            sizes[c] = n if sizes[c] == 1 else sizes[c]
     return sizes
 
 

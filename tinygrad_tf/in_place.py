@@ -24,11 +24,17 @@ def _in_place(method: Callable) -> Any:
 
     def change(self: Any, *args: Any, **kwargs: Any) -> Any:
         out = method(self, *args, **kwargs)
-        if out.node is not None and any(owner(kept) is owner(self.array) for kept in out.node.kept()):
+        if out.node is not None and _keeps(out.node, owner(self.array)):
             out = method(_before(self), *args, **kwargs)
         return self._become(out)
 
     return change
+
+
+def _keeps(node: Any, memory: np.ndarray) -> bool:
+    """Whether the rule of a node keeps something that lies in this memory, or will when a checkpoint makes it again."""
+    kept = getattr(node.rule, "memory", None)
+    return any(owner(array) is memory for array in node.kept()) if kept is None else id(memory) in kept
 
 
 def _before(x: Any) -> Any:
@@ -140,6 +146,9 @@ class InPlace(Indexed):
     floor_, ceil_, round_, trunc_, sign_ = (_twin(name) for name in ("floor", "ceil", "round", "trunc", "sign"))
     erf_, expm1_, tan_, log2_, log10_ = (_twin(name) for name in ("erf", "expm1", "tan", "log2", "log10"))
     cumsum_, cumprod_, remainder_ = _twin("cumsum"), _twin("cumprod"), _twin("remainder")
+    __imod__, floor_divide_ = remainder_, _twin("floor_divide")
+    __ifloordiv__ = floor_divide_
+    __iand__, __ior__, __ixor__ = _twin("__and__"), _twin("__or__"), _twin("__xor__")
     addmm_, baddbmm_ = _twin("addmm"), _twin("baddbmm")
     unsqueeze_, squeeze_, t_ = _reshaping("unsqueeze"), _reshaping("squeeze"), _reshaping("t")
     transpose_ = swapaxes_ = _reshaping("transpose")

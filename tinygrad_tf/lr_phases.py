@@ -146,7 +146,8 @@ class _Several(LRScheduler):
             raise TypeError(f"{type(self).__name__} takes a list of schedules, not {shown(schedulers)}")
         if not schedulers or any(s.optimizer is not optimizer or isinstance(s, ReduceLROnPlateau) for s in schedulers):
             raise ValueError(f"{type(self).__name__} takes schedules of one optimizer, at least one, none that reads a number")
-        self.optimizer, self._schedulers = optimizer, list(schedulers)
+        self.optimizer, self._schedulers, self.last_epoch = optimizer, list(schedulers), 0
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
@@ -168,6 +169,10 @@ class SequentialLR(_Several):
         self._milestones, self.last_epoch = list(milestones), last_epoch + 1
         for schedule in self._schedulers:  # what each did when it was made is undone
             schedule.last_epoch -= 1
+        self._start(bisect_right(self._milestones, 0))
+
+    def restart(self) -> None:
+        self.last_epoch = 0
         self._start(bisect_right(self._milestones, 0))
 
     def _start(self, number: int) -> None:
@@ -192,7 +197,16 @@ class ChainedScheduler(_Several):
         self._hold(optimizer or getattr(first, "optimizer", None), schedulers)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
+    def restart(self) -> None:
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = base
+        for schedule in self._schedulers:
+            schedule.last_epoch, schedule.first = -1, 0
+        self.last_epoch = -1
+        self.step()
+
     def step(self) -> None:
+        self.last_epoch += 1
         for schedule in self._schedulers:
             schedule.step()
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]

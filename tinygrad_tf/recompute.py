@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .engine import Node, Traced, _serial, check_not_written, state, written_since
+from .engine import Node, Traced, _serial, check_not_written, owner, state, written_since
 from .random import Drawn, drawn_again, noted, source
 
 CLOSE = {2: 2e-2, 4: 1e-3, 8: 1e-6}  # by bytes a number: of the largest one, between a result and the second
@@ -153,7 +153,9 @@ class _Run:
         outer, lent = state.observer, list[tuple[Node, Any, weakref.ref]]()
 
         def observe(node: Node, value: np.ndarray) -> None:
+            memory = {id(owner(array)) for array in node.kept()}
             node.rule = _later(self, len(self.did), held)
+            node.rule.memory = memory
             if outer is not None:
                 outer(node, value)
             lent.extend(self._let_go(node, len(self.did)))
@@ -266,7 +268,10 @@ class _Run:
 
 
 def _later(run: _Run, i: int, held: tuple) -> Callable:
-    """The rule of a node that has let go of its own. It closes over the inputs, so that they count as kept and are watched."""
+    """The rule of a node that has let go of its own. It closes over the inputs, so that they count as kept and are watched.
+
+    Its attribute `memory`: ids of the arrays that own what the real rule kept, for whoever is about to write there.
+    """
 
     def rule(g: Any) -> Any:
         real = run.rule(i, held)

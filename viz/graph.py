@@ -19,6 +19,8 @@ import numpy as np
 from tinygrad_tf.errors import OneLine
 
 FORMAT, VERSION = "tinygrad_tf.graph", 1
+NODES = ("op", "input", "parameter", "constant", "output", "module", "fold")  # kinds
+SKIPS = ("identity", "scaled", "projected")
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Numbers:
         spread = square / finite.size - mean * mean
         std = spread**0.5 if spread > 1e-6 * mean * mean else float(finite.std())  # else its digits are lost in the difference
         norm = min(square**0.5 * scale, sys.float_info.max)
-        if a.dtype.kind == "f" and abs(mean * scale) < 4 * np.finfo(a.dtype).eps * most:
-            mean = 0.0  # rounding left it over, in an order of summing that differs between machines
+        if a.dtype.kind == "f" and abs(mean * scale) < 4 * min(np.finfo(a.dtype).eps, np.finfo(np.float32).eps) * most:
+            mean = 0.0  # rounding left it over, in an order of summing that differs between machines; float16 adds in float32
         return cls(a.size, _round(norm), _round(mean * scale), _round(std * scale), _round(low), _round(high),
                    a.size - finite.size, shown)  # fmt: skip
 
@@ -258,6 +260,9 @@ class Graph:
         """Every end of an edge and of a skip, and every module named, must be there; ids are unique."""
         if len(self.by_id) != len(self.nodes) or len(self.module_by_id) != len(self.modules):
             raise OneLine("this graph is damaged: an id stands twice")
+        for kind, known in [(node.kind, NODES) for node in self.nodes] + [(skip.kind, SKIPS) for skip in self.skips]:
+            if kind not in known:
+                raise OneLine(f"this graph is damaged: {kind!r} is none of {', '.join(known)}")
         pairs = [(edge.source, edge.target) for edge in self.edges] + [(skip.source, skip.target) for skip in self.skips]
         ends = [end for pair in pairs for end in pair]
         inside = [node.module for node in self.nodes] + [module.parent for module in self.modules]

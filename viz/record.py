@@ -65,7 +65,7 @@ def record() -> Iterator[Tape]:
 
     def observe(node: Node, value: np.ndarray) -> None:
         node.line = user_line()
-        _entries[node] = Entry(value, node.kept(), node.line)
+        _entries[node] = Entry(np.array(value), node.kept(), node.line)  # as it is now: it may be changed in place later
         tap(node, _carried)
         tape.nodes.append(node)
         if before is not None:

@@ -20,6 +20,8 @@ from .record import Tape, record
 from .tracer import Tracer
 from .twins import opened
 
+HELD = 3  # references to a copy of a frame's variables that nobody else has: the frame's, ours, and that of whoever counts
+
 
 def trace(what: Any, *, inputs: Any = None, names: Mapping[str, Any] | None = None, numbers: bool | None = None,
           full: bool = False, fused: bool = True, title: str = "") -> Graph:
@@ -126,7 +128,10 @@ def _variables(frame: Any) -> dict[str, Any]:
     inside = __name__.partition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == inside:
         frame = frame.f_back
-    held = _first(frame.f_locals, frame.f_globals)
+    local = frame.f_locals
+    held = _first(local, frame.f_globals)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED and sys.getrefcount(local) == HELD:
+        local.clear()  # a copy, which Python would keep, with all that is in it, until the function returns
     kinds = (Traced, np.ndarray, nn.Module)
     return {name: value for name, value in held.items() if isinstance(value, kinds) and name.isidentifier() and name[0] != "_"}
 

@@ -84,7 +84,8 @@ class Tracer:
         known = recorded(order)
         whole = len(known) == len(order) and (order[-1].shape not in ((), (1,)) or known[order[-1]].grad is not None)
         if numbers is False or whole or len(roots) != 1:
-            return known, []
+            said = ["no numbers of several results at once: draw one, or compute them inside viz.record()"]
+            return known, said if numbers and len(roots) != 1 and len(known) < len(order) else []
         if numbers is None and sum(int(np.prod(call.shape)) for call in order) > AUTOMATIC:
             return known, []
         try:

@@ -126,8 +126,8 @@ def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, dict[str, nn.Mod
 
 @contextmanager
 def _undisturbed(model: nn.Module, training: bool) -> Iterator[None]:
-    """For a run in this mode; afterwards modes and generators are as before, so that the next run draws the same numbers."""
-    modules = list(model.modules())
+    """For a run in this mode; afterwards modes, buffers and generators are as before: the next run draws the same numbers."""
+    modules, buffers = list(model.modules()), [(buffer.array, buffer.array.copy()) for buffer in model.buffers()]
     modes = [(module, vars(module).get("training")) for module in modules]
     own = [value for module in modules for value in vars(module).values() if isinstance(value, np.random.Generator)]
     states = [(g.bit_generator, g.bit_generator.state) for g in (default(), *own)]
@@ -142,6 +142,8 @@ def _undisturbed(model: nn.Module, training: bool) -> Iterator[None]:
                 module.training = mode
         for bits, state in states:
             bits.state = state
+        for array, before in buffers:
+            array[...] = before
 
 
 @contextmanager

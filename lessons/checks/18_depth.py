@@ -49,6 +49,7 @@ def _cases(rng):
         (rng.normal(size=4), list(rng.normal(size=(5, 4, 4))), 0.5),
         (rng.normal(size=2), list(rng.normal(size=(3, 2, 2))), 0.01),
         (np.array([1.0, -2.0, 0.5]), [np.eye(3)] * 3, 2.0),
+        (np.array([1.0, 0.0, -1.0]), [np.eye(3)] * 2, 1.0),  # a read of exactly 0
     ]
 
 

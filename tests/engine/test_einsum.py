@@ -54,3 +54,10 @@ def test_value_and_gradient(equation, calculus):
 def test_what_does_not_fit_says_so(equation, shapes, words):
     with pytest.raises(ValueError, match=words):
         einsum(equation, *(tensor(np.ones(shape)) for shape in shapes))
+
+
+def test_a_diagonal_is_of_equal_sizes_and_nothing_beside_one_is_nothing():
+    with pytest.raises(ValueError, match="the letter 'i' has sizes 1 and 3"):
+        einsum("ii->i", tensor(np.ones((1, 3))))
+    assert einsum("i,i->i", tensor(np.ones(1)), tensor(np.ones(0))).shape == (0,)
+    assert einsum("i,i->i", tensor(np.ones(1)), tensor(np.ones(4))).shape == (4,)

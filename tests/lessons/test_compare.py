@@ -126,3 +126,27 @@ def test_a_function_is_put_to_the_use_that_the_exercise_says():
     assert judge(GRADIENT, lambda x: x * x, lambda x: x**2).passed
     assert judge(GRADIENT, lambda x: x + x, lambda x: x**2).hint.startswith("for x = [")
     assert "for x = [" in judge(GRADIENT, lambda x: x.nothing, lambda x: x**2).hint
+
+
+GRAPH = {"a": [1, 2], "b": [3]}
+
+
+def test_cases_are_made_anew_even_where_they_share_what_is_in_them():
+    exercise = Exercise("total", cases=lambda rng: [(dict(GRAPH),), (dict(GRAPH),)], wrong=[])
+
+    def emptying(graph):
+        return sum(graph[name].pop() for name in graph for _ in list(graph[name]))
+
+    right = lambda graph: sum(map(sum, graph.values()))
+    assert judge(exercise, emptying, right).hint.startswith("right result, but the argument graph is not left as it should be")
+    assert GRAPH == {"a": [1, 2], "b": [3]}
+    assert not judge(exercise, lambda graph: 0, right).passed
+
+
+def test_objects_and_what_contains_itself_are_told():
+    exercise = Exercise("two", cases=lambda rng: [(1.0,)], wrong=[])
+    endless = []
+    endless.append(endless)
+    right = lambda x: np.array([x, x])
+    assert "numbers expected, yours gives an array of objects" in judge(exercise, lambda x: np.array([x, None]), right).hint
+    assert "contains itself" in judge(exercise, lambda x: endless, right).hint

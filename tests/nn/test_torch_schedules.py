@@ -263,3 +263,21 @@ def test_one_cycle_refuses_an_optimizer_without_momentum_and_a_step_too_many():
         schedule.step()
     with pytest.raises(ValueError, match="3 steps"):
         schedule.step()
+
+
+def test_schedules_of_several_within_others():
+    def rates(make, steps=9):
+        optimizer = optim.SGD([nn.Parameter(np.ones(1, np.float32))], lr=0.1)
+        schedule, found = make(optimizer), []
+        for _ in range(steps):
+            found.append(round(optimizer.param_groups[0]["lr"], 6))
+            schedule.step()
+        return found
+
+    S, P = lr_scheduler, lr_phases
+    both = lambda o: [P.ConstantLR(o, 0.5, 2), P.ExponentialLR(o, 0.9)]
+    chained = lambda o: P.SequentialLR(o, [P.ChainedScheduler(both(o)), P.ExponentialLR(o, 0.5)], [4])
+    assert rates(chained) == [0.05, 0.045, 0.081, 0.0729, 0.1, 0.05, 0.025, 0.0125, 0.00625]
+    inner = lambda o: P.SequentialLR(o, [P.ExponentialLR(o, 0.5), S.StepLR(o, 2)], [3])
+    nested = lambda o: P.SequentialLR(o, [P.ConstantLR(o, 0.5, 2), inner(o)], [2])
+    assert rates(nested) == [0.05, 0.05, 0.1, 0.05, 0.025, 0.1, 0.1, 0.01, 0.01]

@@ -161,3 +161,18 @@ def test_datasets(agree):
     agree(f)
     with pytest.raises(NotImplementedError):
         data(ours).Dataset()[0]
+
+
+def test_without_batches_arrays_become_tensors(oracle):
+    items = [(np.arange(3), np.float32(2), "a", {"x": np.ones(2)}, Point(1, np.zeros(1)))]
+    for m in (ours, oracle):
+        ((first, second, third, fourth, fifth),) = data(m).DataLoader(items, batch_size=None)
+        assert (first.tolist(), second.item(), third, fourth["x"].tolist()) == ([0, 1, 2], 2.0, "a", [1.0, 1.0])
+        assert type(fifth) is Point and fifth.x == 1 and fifth.y.tolist() == [0.0]
+        assert all(isinstance(part, m.Tensor) for part in (first, second, fourth["x"], fifth.y))
+
+
+@pytest.mark.parametrize("lengths", [[0.8, 0.2, 0], [1], [0, 1.0], np.array([4, 6])], ids=str)
+def test_lengths_of_parts(oracle, lengths):
+    parts = [[len(part) for part in data(m).random_split(range(10), lengths)] for m in (ours, oracle)]
+    assert parts[0] == parts[1]

@@ -1,5 +1,7 @@
 """Changes in place, set by index and shared memory, through the door, against PyTorch."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -217,3 +219,44 @@ def test_detach_in_place_keeps_watch_over_its_memory():
     h.detach_().add_(1)
     with pytest.raises(RuntimeError, match="changed in place afterwards"):
         z.backward()
+
+
+def test_operators_that_assign_keep_the_memory(oracle):
+    for m in (ours, oracle):
+        mask = m.zeros(2, 2, dtype=m.bool)
+        for row in mask:
+            row |= m.tensor([True, False])
+        assert mask.tolist() == [[True, False], [True, False]]
+        a, b, c = m.tensor([5, 7]), m.tensor([6, 3]), m.tensor([5.0, 7.0])
+        others = [a, b, c]
+        a //= 2
+        b &= 2
+        b ^= 1
+        c %= 4
+        assert [x.tolist() for x in others] == [[2, 3], [3, 3], [1.0, 3.0]]
+        assert all(x is y for x, y in zip(others, (a, b, c)))
+
+
+INSIDE = {
+    "*=": lambda q, w: operator.imul(q, w), "mul_": lambda q, w: q.mul_(w), "/=": lambda q, w: operator.itruediv(q, w),
+    "square_": lambda q, w: q.square_(), "abs_": lambda q, w: q.abs_(), "sin_": lambda q, w: q.sin_(),
+    "exp_": lambda q, w: q.exp_(), "relu_": lambda q, w: q.relu_(), "a view": lambda q, w: q[1:].mul_(w[:1]),
+    "add_ and pow_": lambda q, w: q.add_(w).pow_(2), "reciprocal_": lambda q, w: q.reciprocal_(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_inside_a_checkpoint_too(oracle, name):
+    start, found = np.random.default_rng(0).uniform(0.3, 1.0, (4, 3)).astype(np.float32), []
+    for m, settings in ((ours, {}), (oracle, {"use_reentrant": False})):
+        x, w = m.tensor(start, requires_grad=True), m.tensor([0.5, 1.5, -2.0], requires_grad=True)
+
+        def f(z, w=w):
+            q = z * 2
+            INSIDE[name](q, w)
+            return q * q
+
+        m.utils.checkpoint.checkpoint(f, x, **settings).sum().backward()
+        found.append([x.grad.numpy(), *([] if w.grad is None else [w.grad.numpy()])])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -211,3 +211,19 @@ def test_a_graph_is_saved_and_loaded(tmp_path):
     graph = viz.trace(Tensor(2.0, requires_grad=True) * 3.0)
     graph.save(tmp_path / "graph 漢.json")
     assert Graph.load(tmp_path / "graph 漢.json") == graph
+
+
+def test_means_of_float16_are_told():
+    assert Numbers.of(np.eye(1, 300, dtype=np.float16)).mean == pytest.approx(1 / 300, rel=1e-3)
+
+
+@pytest.mark.parametrize("what", ["nodes", "skips"])
+def test_a_kind_that_is_none_is_damage(what):
+    x = Tensor(np.ones(3), requires_grad=True)
+    data = json.loads(viz.trace(x + (x * 2).tanh()).to_json())
+    if what == "skips" and not data["skips"]:
+        node = data["nodes"][0]["id"]
+        data["skips"] = [{"id": "s", "source": node, "target": data["nodes"][-1]["id"], "kind": "?"}]
+    data[what][0]["kind"] = "curious"
+    with pytest.raises(ValueError, match="this graph is damaged"):
+        Graph.from_json(json.dumps(data))

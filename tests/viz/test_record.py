@@ -56,7 +56,7 @@ def test_the_values_and_gradients_are_the_engines():
     entries = recorded(tape.nodes)
     assert [node.op.name for node in tape.nodes] == ["matmul", "tanh", "mul", "sum"]
     for t in (h, y, z, loss):
-        assert entries[t.node].value is t.array
+        assert np.array_equal(entries[t.node].value, t.array)
     for t in (h, y, z):
         np.testing.assert_array_equal(entries[t.node].grad, t.grad.numpy())
     forked = entries[y.node].shares[0] + entries[z.node].shares[1]  # the two shares of the fork at h
@@ -291,3 +291,24 @@ def test_a_gradient_with_a_graph_of_its_own_passes_unseen():
     viz.trace(y)
     assert x.grad.node is not None
     assert len(tape) == 2
+
+
+def test_what_is_recorded_is_what_was_there_before_a_change_in_place():
+    x = Tensor(1.5, requires_grad=True)
+    with record() as tape:
+        y = x * 2
+        y += 1
+    assert [recorded(tape.nodes)[node].value.item() for node in tape.nodes] == [3.0, 4.0]
+
+
+def test_a_picture_keeps_no_variable_of_its_caller():
+    x = Tensor(np.ones(3), requires_grad=True)
+    y = (x * 2).sum()
+    alive = weakref.ref(y)
+    viz.trace(y)
+    del y
+    gc.collect()
+    assert alive() is None
+    mine, z = locals(), (x + 1).sum()
+    viz.trace(z)
+    assert "x" in mine  # whoever has asked for the variables keeps them

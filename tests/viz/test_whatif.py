@@ -370,3 +370,18 @@ def test_boxes_side_by_side_have_straight_streams_and_short_names():
     inside = {out["objects"][i]["name"] for item in clusters for i in item["nodes"]}
     assert all(f"{node.id}/out" in inside for node in drawing.graph.nodes if node.rail)
     assert sum(node.rail for node in drawing.graph.nodes) == 4
+
+
+def test_buffers_are_as_they_were():
+    class Model(nn.Module):
+        def __init__(self):
+            self.norm, self.out = nn.BatchNorm1d(3), nn.Linear(3, 1)
+
+        def forward(self, x):
+            return (x + self.norm(x)).sum()
+
+    model, x = Model(), Tensor(np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32))
+    before = [buffer.array.copy() for buffer in model.buffers()]
+    what_if(model, inputs=x, zero="norm", training=True)
+    for buffer, array in zip(model.buffers(), before, strict=True):
+        np.testing.assert_array_equal(buffer.array, array)

@@ -120,7 +120,7 @@ def _index(path: Path) -> dict[str, str]:
         raise PretrainedError(f"{path}: weight_map is not an object of file names by entry")
     for name in set(map(str, promised.values())):
         plain = PurePosixPath(name).name == name and PureWindowsPath(name).name == name
-        if not plain or not name.endswith(".safetensors"):
+        if not plain or len(name) > 200 or not name.endswith(".safetensors"):
             raise PretrainedError(f"{path}: {name!r} is not the name of a safetensors file beside it; nothing else is read")
         if not (path.parent / name).is_file():
             raise PretrainedError(f"{path} names {name}, which is not in the folder; fetch that file too")

@@ -114,7 +114,7 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
         with open(f, "rb") as file:
             return load(file, map_location)
     data = f.read()
-    if not zipfile.is_zipfile(io.BytesIO(data)):
+    if not data.startswith(b"PK") and not zipfile.is_zipfile(io.BytesIO(data)):
         raise ValueError("this is no file of torch.save: those are zip files since PyTorch 1.6, older ones are not read")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -42,6 +42,17 @@ def default_collate(batch: list) -> Any:
     raise TypeError(f"a batch of {type(first).__name__} is none: give collate_fn, which makes a batch of a list of items")
 
 
+def default_convert(data: Any) -> Any:
+    """An item that is no part of a batch: arrays as tensors of the same memory, tuples as lists, all else as it is."""
+    if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind in "biuf":
+        return Tensor(np.asarray(data))
+    if isinstance(data, dict):
+        return {key: default_convert(part) for key, part in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    return list(map(default_convert, data)) if isinstance(data, (tuple, list)) else data
+
+
 class DataLoader:
     """Iterate over batches of a dataset.
 
@@ -78,7 +89,7 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
         batches = batch_size is not None or batch_sampler is not None
-        self.collate_fn = collate_fn or (default_collate if batches else lambda item: item)
+        self.collate_fn = collate_fn or (default_collate if batches else default_convert)
 
     def __iter__(self) -> Iterator[Any]:
         if self.iterated:

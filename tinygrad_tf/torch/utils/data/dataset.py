@@ -91,8 +91,8 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     """Disjoint random parts of these lengths; fractions that add up to 1 share out the whole, the first parts take the rest."""
     if isinstance(lengths, str) or not np.iterable(lengths) or any(isinstance(n, str) for n in lengths):
         raise TypeError(f"random_split: lengths are a list of numbers, not {shown(lengths)}")
-    total = len(dataset)
-    if lengths and all(isinstance(n, float) for n in lengths) and abs(sum(lengths) - 1) < 1e-9:
+    lengths, total = [getattr(n, "item", lambda n=n: n)() for n in lengths], len(dataset)
+    if lengths and abs(sum(lengths) - 1) < 1e-9:
         sizes = [int(total * share) for share in lengths]
         for i in range(total - sum(sizes)):
             sizes[i % len(sizes)] += 1
