@@ -217,9 +217,10 @@ def _(MODELS, build, mo, named, np, reduced):
 
     _model = MODELS[named.value]
     _c, _n = _model.config, count(_model.config)
+    _beside = f", {_model.other:,} of them no parameters" if _model.other else ""
     _rows = {
         "parameters, counted": f"{_n:,}",
-        "as published": f"{_model.published - _model.other:,}" if _model.published else "no exact figure",
+        "as published": f"{_model.published:,}{_beside}" if _model.published else "no exact figure",
         "where": _model.source,
         "as a file of float32": f"{4 * _n / 2**30:.2f} GiB",
         "arrangement": _c.arrangement,
