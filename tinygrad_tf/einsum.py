@@ -63,7 +63,7 @@ def _sizes(equation: str, inputs: list[str], tensors: list[Tensor]) -> dict[str,
     for x, letters in zip(tensors, inputs, strict=True):
         own: dict[str, int] = {}  # on a diagonal nothing is broadcast
         for c, n in zip(letters, x.shape, strict=True):
-            before = own.setdefault(c, n) if c in own else sizes.setdefault(c, n)
+            before = own[c] if c in own else sizes.setdefault(c, n)
             if before != n and (c in own or 1 not in (before, n)):
                 raise ValueError(f"einsum: in {equation!r} the letter {c!r} has sizes {before} and {n}")
             own[c] = n

@@ -114,12 +114,15 @@ class Optimizer:
                     p.grad.array[...] = 0
 
     def flats(self) -> list[Flat]:
-        """The arrays of all groups that have parameters; made anew where somebody has changed a group's list of them."""
-        for i, (group, flat) in enumerate(zip(self.param_groups, self._flat, strict=True)):
-            if not group["params"] if flat is None else flat.of(group["params"]):
-                continue
-            self._flat[i] = self._gathered(group, flat)
+        """The arrays of all groups that have parameters."""
+        self._follow()
         return [flat for flat in self._flat if flat is not None]
+
+    def _follow(self) -> None:
+        """Make the arrays anew of each group whose list of parameters somebody has changed."""
+        for i, (group, flat) in enumerate(zip(self.param_groups, self._flat, strict=True)):
+            if group["params"] if flat is None else not flat.of(group["params"]):
+                self._flat[i] = self._gathered(group, flat)
 
     def rows(self) -> list[Tensor]:
         """Tensors that have all gradients: one for a group whose gradients lie in a row, else its parameters."""
@@ -151,7 +154,7 @@ class Optimizer:
 
     def _checked(self) -> list[tuple[dict[str, Any], Flat]]:
         """Groups with their flat arrays, once it is sure that every one of them can be stepped."""
-        self.flats()
+        self._follow()
         pairs = [(group, flat) for group, flat in zip(self.param_groups, self._flat, strict=True) if flat is not None]
         for _, flat in pairs:
             flat.check()
@@ -199,8 +202,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: {"step", moments ...}}, "param_groups": [...]}, in PyTorch's layout; tensors share memory."""
+        self._follow()
         state, groups, index = {}, [], 0
-        self.flats()
         for group, flat in zip(self.param_groups, self._flat, strict=True):
             numbers = range(index, index + len(group["params"]))
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(numbers)})

@@ -19,8 +19,8 @@ import numpy as np
 from tinygrad_tf.errors import OneLine
 
 FORMAT, VERSION = "tinygrad_tf.graph", 1
-NODES = ("op", "input", "parameter", "constant", "output", "module", "fold")  # kinds
-SKIPS = ("identity", "scaled", "projected")
+NODE_KINDS = ("op", "input", "parameter", "constant", "output", "module", "fold")
+SKIP_KINDS = ("identity", "scaled", "projected")
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Graph:
         """Every end of an edge and of a skip, and every module named, must be there; ids are unique."""
         if len(self.by_id) != len(self.nodes) or len(self.module_by_id) != len(self.modules):
             raise OneLine("this graph is damaged: an id stands twice")
-        for kind, known in [(node.kind, NODES) for node in self.nodes] + [(skip.kind, SKIPS) for skip in self.skips]:
+        for kind, known in [*((n.kind, NODE_KINDS) for n in self.nodes), *((s.kind, SKIP_KINDS) for s in self.skips)]:
             if kind not in known:
                 raise OneLine(f"this graph is damaged: {kind!r} is none of {', '.join(known)}")
         pairs = [(edge.source, edge.target) for edge in self.edges] + [(skip.source, skip.target) for skip in self.skips]

@@ -270,7 +270,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                          f"{query.shape}, {key.shape}, {value.shape}, {dropout_p}")  # fmt: skip
     lead = query.shape[:-2]
     if query.ndim != 4:
-        attn_mask = _four_axes(attn_mask if attn_mask is None or hasattr(attn_mask, "ndim") else as_array(attn_mask), lead[:-1])
+        attn_mask = None if attn_mask is None else _four_axes(attn_mask, lead[:-1])
         query, key, value = (_four_axes(x, x.shape[:-3]) for x in (query, key, value))
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise ValueError(f"{query.shape[1]} query heads on {key.shape[1]} key heads need enable_gqa=True")
@@ -288,7 +288,8 @@ def weight_dropout(p: float, generator: np.random.Generator | None) -> dict[str,
 
 def _four_axes(x: Any, batch: tuple[int, ...]) -> Any:
     """(..., H, T, S) -> (B, H, T, S)   repeated to a batch of any number of axes; no batch and no head count as one"""
-    if x is None or x.ndim < 2:
+    x = x if hasattr(x, "ndim") else as_array(x)
+    if x.ndim < 2:
         return x
     x = x.reshape((1,) * (3 - x.ndim) + x.shape)
     if x.shape[:-3] not in ((), batch):
